@@ -1,0 +1,130 @@
+"""Where an index lives: one folder per set of roots, in it generations, and `CURRENT` naming the good one.
+
+A *view* is a set of roots; its id is a hash of them, so a project's view never leaks into another's. A generation is
+written beside the current one and becomes current by one atomic rename: a crash at any moment leaves the last good one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from metier.errors import IndexProblem, StoreError
+from metier.text import fingerprint
+
+KEPT = 2
+"""Generations kept: the current one, and the one that slower readers may still hold open."""
+ABANDONED_SECONDS = 3600.0
+"""A half-written generation older than this belonged to an indexer that died."""
+LOCK_SECONDS = 600.0
+"""How long one indexer waits for another on the same view."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The folder `views/<id>` of one set of roots."""
+
+    folder: Path
+
+    @staticmethod
+    def of(home: Path, roots: Sequence[str], encoder: str) -> View:
+        """The view of these roots (absolute, with scope) under one encoder; the order of the roots counts not."""
+        return View(home / "views" / fingerprint(*sorted(set(roots)), encoder)[:16])
+
+    def current(self) -> Path | None:
+        """The good generation, or None when there is none yet."""
+        with suppress(OSError):
+            name = (self.folder / "CURRENT").read_text(encoding="utf-8").strip()
+            if name and "/" not in name and (self.folder / name).is_dir():
+                return self.folder / name
+        return None
+
+    @property
+    def spool(self) -> Path:
+        """Where bodies of compressed JSONL libraries are kept readable."""
+        return self.folder / "spool"
+
+    def facts(self) -> dict[str, Any]:
+        """What the last look at the roots found out: `at`, `seconds`, `complete`; empty when nothing is known."""
+        with suppress(OSError, ValueError):
+            found = json.loads((self.folder / "facts.json").read_text(encoding="utf-8"))
+            return found if isinstance(found, dict) else {}
+        return {}
+
+    def note(self, **facts: Any) -> None:
+        """These facts are kept beside the earlier ones."""
+        with suppress(OSError):  # a read-only home only means that the next look comes earlier
+            _replace(self.folder / "facts.json", json.dumps({**self.facts(), **facts}))
+
+    def begin(self) -> Path:
+        """A fresh folder to write a generation into."""
+        name = time.strftime("%Y%m%dT%H%M%S", time.gmtime()) + "-" + secrets.token_hex(4)
+        fresh = self.folder / f"{name}.part"
+        try:
+            fresh.mkdir(parents=True, mode=0o700)
+        except OSError as error:
+            raise IndexProblem(
+                f"{fresh}: cannot be made ({error.strerror}); free space, make the folder writable, or set METIER_HOME"
+            ) from error
+        return fresh
+
+    def switch(self, part: Path) -> Path:
+        """The finished generation is current; older ones but `KEPT` are removed."""
+        final = part.with_suffix("")
+        try:
+            part.rename(final)
+            _replace(self.folder / "CURRENT", final.name)
+        except OSError as error:
+            raise IndexProblem(
+                f"{self.folder}: the new index could not be put in place ({error}); the old one stays"
+            ) from error
+        self._tidy()
+        return final
+
+    def _tidy(self) -> None:
+        current = self.current()
+        done = sorted(p for p in self.folder.iterdir() if p.is_dir() and p.name[:1].isdigit() and p.suffix != ".part")
+        old = [p for p in done if p != current][: max(0, len(done) - KEPT)]
+        for path in (*old, *self.folder.glob("*.part")):
+            with suppress(OSError):
+                if path.suffix != ".part" or time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
+                    shutil.rmtree(path, ignore_errors=True)
+
+    @contextmanager
+    def lock(self, *, wait: float = LOCK_SECONDS) -> Iterator[bool]:
+        """True while this process alone may build the view; False when another holds it after `wait` seconds."""
+        import filelock
+
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock = filelock.FileLock(self.folder / "LOCK", timeout=wait)
+            lock.acquire()
+        except filelock.Timeout:
+            yield False
+            return
+        except OSError as error:
+            raise StoreError(
+                f"{self.folder}: cannot be written ({error.strerror}); make it writable, or set METIER_HOME elsewhere"
+            ) from error
+        try:
+            yield True
+        finally:
+            lock.release()
+
+
+def _replace(path: Path, text: str) -> None:
+    """The file holds `text`, at once and whole."""
+    part = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    with part.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
