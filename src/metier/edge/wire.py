@@ -1,0 +1,106 @@
+"""A route as JSON: the one shape that the CLI, MCP, HTTP and the dashboard share (`metier-route-v1`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from metier.types import Candidate, Evidence, Route, Skill, Verdict
+
+ROUTE = "metier-route-v1"
+
+
+def route(value: Route, *, k: int | None = None) -> dict[str, Any]:
+    """The whole route; `k` limits how many candidates are listed, and `candidates_total` says how many there are."""
+    slate = value.slate
+    task = slate.task
+    return {
+        "schema": ROUTE,
+        "route_id": value.id,
+        "task": {
+            "text": task.text,
+            "tools": None if task.tools is None else sorted(task.tools),
+            "stack": task.stack,
+            "family": task.family,
+        },
+        "candidates": [candidate(c, rank) for rank, c in enumerate(slate.candidates[:k], start=1)],
+        "candidates_total": len(slate.candidates),
+        "cover": list(slate.cover),
+        "note": slate.note,
+        "warnings": list(value.warnings),
+        "steps": [{"stage": s.stage, "ms": round(s.ms, 3), "error": s.error} for s in slate.steps],
+        "text": value.text,
+        "tokens": value.tokens,
+    }
+
+
+def candidate(value: Candidate, rank: int) -> dict[str, Any]:
+    """One row of a slate."""
+    return {
+        "rank": rank,
+        **skill(value.skill),
+        "score": round(value.score, 6),
+        "relevance": relevance(value),
+        "evidence": [evidence(e) for e in value.evidence],
+        "verdict": verdict(value.verdict),
+    }
+
+
+def skill(value: Skill) -> dict[str, Any]:
+    """A skill's card in data: what identifies it and where it came from."""
+    return {
+        "id": value.id,
+        "name": value.name,
+        "description": value.description,
+        "source": value.addresses[0] if value.addresses else value.root,
+        "scope": value.scope,
+        "digest": value.digest,
+        "body_tokens": value.body_tokens,
+    }
+
+
+def evidence(value: Evidence) -> dict[str, Any]:
+    """What one stage found."""
+    shown: dict[str, Any] = {"stage": value.stage, "score": round(value.score, 6), "why": value.why}
+    if value.detail:
+        shown["detail"] = plain(value.detail)
+    return shown
+
+
+def verdict(value: Verdict) -> dict[str, Any]:
+    """The gate's answer; `interval`, `propensity` and `missing` only where there are any."""
+    shown: dict[str, Any] = {
+        "level": value.level,
+        "reason": value.reason,
+        "tau": value.tau,
+        "eta": value.eta,
+        "support": value.support,
+    }
+    if value.interval is not None:
+        shown["interval"] = list(value.interval)
+    if value.propensity is not None:
+        shown["propensity"] = value.propensity
+    if value.missing:
+        shown["missing"] = list(value.missing)
+    return shown
+
+
+def relevance(value: Candidate) -> float | None:
+    """0..1 for people, where the first stage could say; None where it could not."""
+    for found in value.evidence:
+        if found.stage == "retrieve" and "relevance" in found.detail:
+            return round(float(found.detail["relevance"]), 4)
+    return None
+
+
+def plain(value: Any) -> Any:
+    """Any detail as JSON: mappings, sequences, numbers (numpy's too), text."""
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(v) for v in (sorted(value) if isinstance(value, (set, frozenset)) else value)]
+    if isinstance(value, float):
+        return round(value, 6)
+    if value is None or isinstance(value, (str, int, bool)):
+        return value
+    return plain(value.item()) if hasattr(value, "item") else str(value)
