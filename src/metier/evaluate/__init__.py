@@ -1,0 +1,1 @@
+"""How well it works: datasets, metrics, runs, controls and synthetic worlds. Nothing on the route path imports this."""
