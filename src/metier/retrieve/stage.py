@@ -1,0 +1,267 @@
+"""The Retrieve stage: a task becomes a slate of skills with evidence (SkillRep, online steps 7–12)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metier.errors import EncoderError, IndexProblem
+from metier.retrieve.abstain import floor_at, readable
+from metier.retrieve.bm25 import HYPOTHETICAL_WEIGHT
+from metier.retrieve.fuse import POOL, fused, pool, reciprocal_rank, z
+from metier.retrieve.names import Named
+from metier.retrieve.opened import Index
+from metier.retrieve.vectors import identity, unit
+from metier.text import one_line, words
+from metier.types import Candidate, Encoder, Evidence, Skill, Slate, ranked
+
+if TYPE_CHECKING:
+    from metier.types import Vectors
+
+SLATE = 50  # methods 5.3
+QUERY_WEIGHT = 0.3  # SkillRep: w_q, the share of hypothetical skills in the request (rule 1.2)
+NAMED_LEAD = 1.0
+"""A skill asked for by name stands this many z above the best one that was not."""
+TOUCHED_BONUS = 0.25
+"""z added where a plain word of the request happens to be the skill's name (rule 1.14a)."""
+EXCLUDE_WEIGHT = 1.0
+"""z taken per standard deviation by which a request is nearer to what a skill is *not* for than to the skill."""
+REQUEST_CHARS = 32_768
+"""A request is read up to here: its head and, for what people write below a pasted text, its tail."""
+REQUEST_TAIL = 8_192
+
+Channels = Literal["fused", "dense", "lexical", "ranks"]
+Scores = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieve:
+    """The stage. Deterministic: equal scores are ordered by id; nothing is approximate."""
+
+    index: Index
+    skills: Sequence[Skill] = field(repr=False)
+    """Skill i is row i of the index."""
+    encoder: Encoder | None = field(default=None, repr=False)
+    """None: the lexical channel alone answers, and the note says so."""
+    alpha: float | None = None
+    """Weight of the lexical channel; None: the encoder profile's (rule 1.6)."""
+    slate: int = SLATE
+    channels: Channels = "fused"
+    """`dense` and `lexical` alone, or fusion by `ranks`, are for evaluation."""
+    projection: bool = True
+    abstain: bool = True
+    """Whether the floor of rule 1.13 applies; evaluation ranks without it."""
+    names: bool = True
+    expand: Callable[[str], Sequence[str]] | None = field(default=None, repr=False)
+    """Request → hypothetical skills, as far as a language model is there (rules 1.1 and 8)."""
+    refresh: Callable[[Skill], Skill | None] | None = field(default=None, repr=False)
+    """The skill as it is on disk now, or None when it is gone (field report 18)."""
+    reads: Callable[[str], bool] = field(default=readable, repr=False)
+    """Whether the encoder can read a text at all (rule 1.13)."""
+    name: str = "retrieve"
+
+    def __post_init__(self) -> None:
+        if len(self.skills) != self.index.size:
+            raise IndexProblem(
+                f"{self.index.folder}: the index has {self.index.size} rows for {len(self.skills)} skills; "
+                "run: metier index"
+            )
+        if self.encoder is not None and self.index.encoder not in (None, identity(self.encoder.profile)):
+            raise IndexProblem(
+                f"{self.index.folder}: the index was made by encoder {self.index.encoder}, the configured one is "
+                f"{identity(self.encoder.profile)}; run: metier index"
+            )
+
+    def __call__(self, slate: Slate) -> Slate:
+        text = clipped(slate.task.text)
+        if not text.strip():
+            return replace(slate, candidates=(), note="the request is empty")
+        if not self.index.size:
+            return replace(slate, candidates=(), note="the library has no skills")
+        asked = _Asked(self, text)
+        note = asked.abstention()
+        if note is not None:
+            return replace(slate, candidates=(), note=_joined(asked.notes, note))
+        return asked.answer(slate)
+
+
+def clipped(text: str) -> str:
+    """The head and the tail of a very long request (field report 4: pasted texts)."""
+    return text if len(text) <= REQUEST_CHARS else f"{text[: REQUEST_CHARS - REQUEST_TAIL]}\n{text[-REQUEST_TAIL:]}"
+
+
+def _joined(notes: Sequence[str], last: str | None = None) -> str | None:
+    parts = [*notes, last] if last else list(notes)
+    return "; ".join(parts) if parts else None
+
+
+class _Asked:
+    """One request against the index: both channels' scores, and what they mean."""
+
+    def __init__(self, stage: Retrieve, text: str) -> None:
+        self.stage, self.index = stage, stage.index
+        self.notes: list[str] = []
+        self.named = self.index.names.find(text) if stage.names else Named()
+        self.readable = stage.reads(text)
+        hypothetical = tuple(stage.expand(text)) if stage.expand else ()
+        self.weights: dict[str, float] = dict(Counter(words(text)))
+        for skill in hypothetical:
+            for word in words(skill):
+                self.weights[word] = self.weights.get(word, 0.0) + HYPOTHETICAL_WEIGHT
+        self.lexical: Scores = self.index.lexical.scores(self.weights)
+        self.query: Vectors | None = None
+        self.cosines: Scores | None = None
+        """q · d before projection and before expansion: what the floor is about."""
+        self.dense: Scores | None = None
+        if stage.channels != "lexical":
+            self._encode(text, hypothetical)
+        hidden = self.index.manual.astype(bool)
+        if self.named.asked:
+            hidden[list(self.named.asked)] = False
+        self.hidden = np.flatnonzero(hidden)
+
+    def _encode(self, text: str, hypothetical: Sequence[str]) -> None:
+        if self.index.vectors is None or self.stage.encoder is None:
+            self.notes.append("found by words alone: the skills have no vectors yet")
+            return
+        try:
+            raw = self.stage.encoder.encode([text], kind="query")[0]
+            if hypothetical:
+                drafts = self.stage.encoder.encode(list(hypothetical), kind="document")
+                self.query = unit((1 - QUERY_WEIGHT) * raw + QUERY_WEIGHT * drafts.mean(axis=0))
+            else:
+                self.query = raw
+        except EncoderError as error:
+            self.notes.append(f"found by words alone: {error}")
+            return
+        self.cosines = self.index.cosines(raw)
+        mixed = self.index.cosines(self.query) if hypothetical else self.cosines
+        self.dense = self.index.projected(mixed, self.query) if self.stage.projection else mixed
+
+    def abstention(self) -> str | None:
+        """Why no skill is relevant, or None (rule 1.13)."""
+        if self.named.asked or not self.stage.abstain:
+            return None
+        if self.cosines is None or not self.readable:
+            return None if self.lexical.any() else "nothing relevant: no skill shares a word with the request"
+        floor = floor_at(self.stage.encoder.profile.floor, self.index.size) if self.stage.encoder else None
+        if floor is None:
+            return None
+        visible = self.cosines.copy()
+        visible[self.hidden] = -1.0
+        nearest = int(visible.argmax())
+        if visible[nearest] >= floor:
+            return None
+        return (
+            f"nothing relevant: nearest was {one_line(self.stage.skills[nearest].name, 60)} "
+            f"(cosine {visible[nearest]:.2f}, needed {floor:.2f})"
+        )
+
+    def answer(self, slate: Slate) -> Slate:
+        """The slate's best skills with their evidence."""
+        rows, score, detail = self._scored()
+        if not len(rows):
+            return replace(
+                slate, candidates=(), note=_joined(self.notes, "nothing relevant: no skill shares a word with it")
+            )
+        order = np.lexsort((self.index.rank[rows], -score))
+        found: list[Candidate] = []
+        seen: set[str] = set()
+        for place in order.tolist():
+            if len(found) == self.stage.slate:
+                break
+            row = int(rows[place])
+            skill: Skill | None = self.stage.skills[row]
+            if skill is None or skill.digest in seen:
+                continue
+            seen.add(skill.digest)
+            changed = ""
+            if self.stage.refresh is not None:
+                now = self.stage.refresh(skill)
+                if now is None:
+                    continue
+                changed = " · changed since it was indexed" if now.digest != skill.digest else ""
+                skill = now
+            facts, why = detail(place)
+            evidence = Evidence("retrieve", float(score[place]), why + changed, facts)
+            found.append(Candidate(skill, float(score[place]), (evidence,)))
+        if not self.readable and self.cosines is not None:
+            self.notes.append("the encoder hardly reads this script: words decided")
+        return replace(slate, candidates=ranked(found), note=_joined(self.notes))
+
+    def _scored(self) -> tuple[NDArray[np.int64], NDArray[np.float64], Callable[[int], tuple[dict[str, object], str]]]:
+        """Pool rows, their scores, and what to say about the one at a place."""
+        dense = None if self.dense is None else self.dense.copy()
+        lexical = self.lexical.copy()
+        lexical[self.hidden] = 0.0
+        if dense is not None:
+            dense[self.hidden] = -np.inf
+        rows = pool(dense, lexical, max(POOL, self.stage.slate))
+        rows = np.union1d(rows, np.array(list(self.named.asked), np.int64))
+        rows = np.setdiff1d(rows, self.hidden, assume_unique=True)
+        lexical_here = self.lexical[rows]
+        dense_here = np.zeros(len(rows), np.float32) if self.dense is None else self.dense[rows]
+        if not (np.isfinite(dense_here).all() and np.isfinite(lexical_here).all()):
+            raise IndexProblem(f"{self.index.folder}: the index holds numbers that are none; run: metier index --full")
+        z_dense, z_lexical = z(dense_here), z(lexical_here)
+        score = self._combined(dense_here, lexical_here, z_dense, z_lexical)
+        penalty = self._penalty(rows, dense_here)
+        score = score - penalty
+        lead = float(score.max() - score.min()) + NAMED_LEAD if len(score) else 0.0
+        for place, row in enumerate(rows.tolist()):
+            if row in self.named.asked:
+                score[place] += lead
+            elif row in self.named.touched:
+                score[place] += TOUCHED_BONUS
+
+        def say(place: int) -> tuple[dict[str, object], str]:
+            row = int(rows[place])
+            parts = []
+            facts: dict[str, object] = {"lexical": float(lexical_here[place]), "z_lexical": float(z_lexical[place])}
+            if self.cosines is not None:
+                facts |= {"dense": float(dense_here[place]), "z_dense": float(z_dense[place]),
+                          "cosine": float(self.cosines[row])}  # fmt: skip
+                parts.append(f"dense {dense_here[place]:.2f} (z {z_dense[place]:.1f})")
+            parts.append(f"lexical {lexical_here[place]:.1f} (z {z_lexical[place]:.1f})")
+            how = self.named.asked.get(row) or self.named.touched.get(row)
+            if how:
+                facts["named"] = row in self.named.asked
+                parts.append(how)
+            if penalty[place] > 0:
+                facts["excluded"] = float(penalty[place])
+                parts.append(f"its author says it is not for this ({-penalty[place]:.1f})")
+            return facts, " · ".join(parts)
+
+        return rows, score, say
+
+    def _combined(
+        self, dense: Scores, lexical: Scores, z_dense: NDArray[np.float64], z_lexical: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        if self.dense is None:
+            return z_lexical
+        if self.stage.channels == "dense":
+            return z_dense
+        alpha = self.stage.alpha
+        if alpha is None:
+            alpha = self.stage.encoder.profile.alpha if self.stage.encoder else 1.0
+        if self.stage.channels == "ranks":
+            return reciprocal_rank(dense, lexical, alpha)
+        return fused(z_dense, z_lexical, alpha)
+
+    def _penalty(self, rows: NDArray[np.int64], dense: Scores) -> NDArray[np.float64]:
+        """How much nearer the request is to what a skill is not for, in standard deviations (field report 8)."""
+        penalty = np.zeros(len(rows))
+        if self.index.excluded is None or self.query is None or self.cosines is None:
+            return penalty
+        which, vectors = self.index.excluded
+        _, here, there = np.intersect1d(rows, which, assume_unique=True, return_indices=True)
+        spread = float(dense.std())
+        if len(here) and spread > 0:
+            nearer = vectors[there] @ self.query - self.cosines[rows[here]]
+            penalty[here] = EXCLUDE_WEIGHT * np.maximum(nearer, 0.0) / spread
+        return penalty
