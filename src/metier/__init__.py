@@ -1,0 +1,37 @@
+"""metier routes an AI agent's task to the right skill, and loads it only when it will help.
+
+library = metier.scan("~/.claude/skills")          # folders of SKILL.md → Library
+router = metier.open(library)                      # builds or loads the index
+route = router.route("fill in this PDF form", tools={"bash", "python"})
+print(route.text)                                  # cards, a body, or nothing
+"""
+
+from metier.assemble import open, scan
+from metier.errors import MetierError
+from metier.router import Router
+from metier.types import (
+    LLM,
+    Candidate,
+    Config,
+    Encoder,
+    Event,
+    Evidence,
+    Library,
+    Outcome,
+    Problem,
+    Profile,
+    Requirement,
+    Route,
+    Skill,
+    Slate,
+    Stage,
+    Step,
+    Task,
+    Verdict,
+)
+
+__all__ = [
+    "LLM", "Candidate", "Config", "Encoder", "Event", "Evidence", "Library", "MetierError", "Outcome", "Problem",
+    "Profile", "Requirement", "Route", "Router", "Skill", "Slate", "Stage", "Step", "Task", "Verdict", "open", "scan",
+]  # fmt: skip
+__version__ = "0.1.0"

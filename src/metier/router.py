@@ -40,12 +40,18 @@ REMEMBERED = 256
 class Shown(Protocol):
     """What disclosure returns; see `disclose.Disclosed`."""
 
-    slate: Slate
-    text: str
-    tokens: int
-    loaded: tuple[Skill, ...]
-    offered: tuple[Skill, ...]
-    warnings: tuple[str, ...]
+    @property
+    def slate(self) -> Slate: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def tokens(self) -> int: ...
+    @property
+    def loaded(self) -> tuple[Skill, ...]: ...
+    @property
+    def offered(self) -> tuple[Skill, ...]: ...
+    @property
+    def warnings(self) -> tuple[str, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)

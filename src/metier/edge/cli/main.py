@@ -35,7 +35,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "eval rerank": ("eval_rerank", "the controlled look-alike test"),
     "eval gate": ("eval_gate", "the gate on a panel of paired outcomes"),
     "diagnose": ("diagnose", "background gap, unsaid vocabulary, dilution"),
-    "serve": ("agents", "HTTP API and dashboard"),
+    "serve": ("serve", "HTTP API and dashboard"),
     "mcp": ("agents", "MCP server on stdio, or over HTTP"),
     "install": ("agents", "write an agent's configuration (shows the difference first)"),
     "uninstall": ("agents", "take that configuration out again, without trace"),
@@ -148,3 +148,7 @@ def _flags(args: argparse.Namespace) -> dict[str, object]:
     for name in getattr(args, "setting_flags", ()):
         flags[name] = getattr(args, name)
     return flags
+
+
+if __name__ == "__main__":
+    run()

@@ -7,7 +7,8 @@ import sys
 import textwrap
 from pathlib import Path
 
-from metier.assemble.workshop import Built, Workshop
+from metier.assemble.indexing import Built
+from metier.assemble.workshop import Workshop
 from metier.disclose import within
 from metier.edge import wire
 from metier.edge.cli.screen import Screen, clean
@@ -29,18 +30,17 @@ def add_index(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--full", action="store_true", help="rebuild everything, background directions included")
     parser.add_argument("--forget", action="store_true", help="unregister PATH instead")
     parser.add_argument("--background", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--ad-hoc", action="append", type=Path, help=argparse.SUPPRESS)
 
 
 def run_index(args: argparse.Namespace, screen: Screen) -> int:
-    shop = Workshop(args.config)
+    shop = Workshop(args.config, paths=args.ad_hoc)
     if args.forget:
         shop.unregister(args.paths)
         screen.print(f"no longer registered: {', '.join(str(p) for p in args.paths)}")
         return 0
     if args.paths:
         shop.register(args.paths)
-    if args.background and not shop.wants_refresh():
-        return 0
     built = shop.refresh(full=args.full, progress=screen.progress, patient=not args.background)
     if screen.json_wanted:
         screen.json(_index_json(built))

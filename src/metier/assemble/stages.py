@@ -1,0 +1,80 @@
+"""The router of a workshop: the one place that imports every stage and hands them to each other as values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from metier.disclose import Disclose
+from metier.errors import EncoderError
+from metier.router import Router
+from metier.store import log_events, log_route, route_row, shown
+from metier.types import Encoder, Stage, Task
+
+if TYPE_CHECKING:
+    from metier.assemble.indexing import Opened
+    from metier.assemble.workshop import Workshop
+
+STAGES = ("retrieve", "rerank", "gate")
+
+
+def make_router(shop: Workshop, opened: Opened, wanted: Sequence[str], source: str) -> Router:
+    """Stages, disclosure and log over one generation. `source` is what the log says the request came through."""
+    config, warnings = shop.config, list(shop.warnings)
+    encoder = _encoder_or_none(shop, opened, warnings)
+    stages = [stage for name in wanted if (stage := _stage(name, shop, opened, encoder)) is not None]
+    return Router(
+        stages=tuple(stages),
+        disclose=Disclose(
+            body=shop.body,
+            host=config.host,
+            budget=config.budget,
+            cards=config.cards,
+            loads=config.loads,
+            cover_loads=config.cover_loads,
+        ),
+        skill=shop.skill,
+        text=shop.text,
+        log=lambda route: log_route(shop.store, route, text=config.log_text, source=source),
+        events=lambda events: log_events(shop.store, events),
+        seen=lambda session: shown(shop.store, session),
+        append=None,
+        logged=lambda route_id: _logged(shop, route_id),
+        stack=config.stack,
+        warnings=tuple(warnings),
+    )
+
+
+def _encoder_or_none(shop: Workshop, opened: Opened, warnings: list[str]) -> Encoder | None:
+    if opened.index.vectors is None:
+        return None
+    try:
+        return shop.encoder
+    except EncoderError as error:
+        warnings.append(f"found by words alone: {error}")
+        return None
+
+
+def _stage(name: str, shop: Workshop, opened: Opened, encoder: Encoder | None) -> Stage | None:
+    config = shop.config
+    if name == "retrieve":
+        from metier.retrieve.index import Retrieve
+
+        return Retrieve(
+            index=opened.index,
+            skills=opened.library.skills,
+            encoder=encoder,
+            alpha=config.alpha,
+            slate=config.slate,
+            refresh=shop.fresh,
+        )
+    return None
+
+
+def _logged(shop: Workshop, route_id: str) -> Task | None:
+    """The task of a logged route; where the log keeps no text, its hash stands in for it."""
+    row = route_row(shop.store, route_id)
+    if row is None:
+        return None
+    text = row["text"] or (f"sha256:{row['hash']}" if row["hash"] else f"route:{route_id}")
+    return Task(text=text, stack=row["stack"], family=row["family"], session=row["session"])

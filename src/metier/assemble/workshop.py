@@ -1,0 +1,287 @@
+"""Everything opened once and lazily: the store, the encoder, the library, the index, the router.
+
+A `Workshop` belongs to one process. It knows the roots, keeps their view fresh, and puts a `Router` together from what
+is there: no vectors yet → words alone; no writable home → a temporary one; no bank → no stage that needs it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from metier.assemble.indexing import Built, Opened, Progress, Source, build_generation, no_progress, open_generation
+from metier.assemble.stages import STAGES, make_router
+from metier.assemble.views import View
+from metier.errors import IndexProblem, InputError, MetierError, NotFound, StoreError
+from metier.router import Router
+from metier.store import Store, fact, set_fact
+from metier.types import Config, Encoder, Library, Skill
+
+if TYPE_CHECKING:
+    from metier.library.scan import Root
+
+INLINE_SECONDS = 0.05
+"""A library that was scanned this fast is looked at again before a route; a larger one behind it."""
+
+
+class Workshop:
+    """Store, encoder, library, index and router of one configuration. `paths` or `library` replace the known roots."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        paths: Sequence[Path] | None = None,
+        library: Library | None = None,
+        cwd: Path | None = None,
+    ) -> None:
+        self.config = config
+        self.home = Path(config.home)
+        self.cwd = cwd or Path.cwd()
+        self.warnings: list[str] = []
+        self._paths = paths
+        self._given = library
+        self._opened: Opened | None = None
+        self._routers: dict[tuple[str, tuple[str, ...]], Router] = {}
+        self._guard = threading.RLock()
+
+    # ------------------------------------------------------------------------------------------- what it stands on
+
+    @cached_property
+    def store(self) -> Store:
+        """The database of this home."""
+        return Store(self.home / "store.db")
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """The configured encoder behind the shared memo. Raises `EncoderError`."""
+        from metier.models.encoder import memo, open_encoder
+
+        return memo(open_encoder(self.config.encoder))
+
+    @cached_property
+    def roots(self) -> list[Root]:
+        """Where skills are looked for: the paths given, else the configured, registered and default places."""
+        from metier.library.scan import Root
+
+        if self._given is not None:
+            return [Root(Path(r), "given") for r in self._given.roots]
+        if self._paths is not None:
+            return [Root(p.expanduser().absolute(), "given") for p in self._paths]
+        from metier.library.places import places
+
+        named = [*self.config.skills, *self.registered()]
+        return [Root(Path(p).expanduser().absolute(), "given") for p in named] + places(self.cwd, os.environ)
+
+    @cached_property
+    def view(self) -> View:
+        """The folder of these roots' index; in a temporary home where the real one cannot be written."""
+        keys = [f"{r.scope}:{r.plugin or ''}:{r.path}" for r in self.roots]
+        if self._given is not None:
+            keys.append("library")
+        view = View.of(self.home, keys, self.config.encoder)
+        if view.current() is None and not _writable(self.home):
+            self.warnings.append(
+                f"{self.home} cannot be written: nothing is kept; make it writable, or set METIER_HOME elsewhere"
+            )
+            view = View.of(Path(tempfile.mkdtemp(prefix="metier-")), keys, self.config.encoder)
+        return view
+
+    def registered(self) -> list[str]:
+        """Paths that `metier index PATH` registered."""
+        try:
+            return list(fact(self.store, "roots", []))
+        except StoreError as error:
+            self.warnings.append(str(error))
+            return []
+
+    def register(self, paths: Sequence[Path]) -> None:
+        """These paths are part of every view from now on. Raises `InputError` for one that does not exist."""
+        wanted = [str(p.expanduser().absolute()) for p in paths]
+        for path in wanted:
+            if not Path(path).exists():
+                raise InputError(f"{path}: no such folder or file; give a folder of skills or a JSONL library")
+        set_fact(self.store, "roots", list(dict.fromkeys([*fact(self.store, "roots", []), *wanted])))
+
+    def unregister(self, paths: Sequence[Path]) -> None:
+        """These paths are no longer registered."""
+        gone = {str(p.expanduser().absolute()) for p in paths}
+        have = fact(self.store, "roots", [])
+        unknown = gone - set(have)
+        if unknown:
+            raise NotFound(f"{sorted(unknown)[0]}: not registered; these are", tuple(have))
+        set_fact(self.store, "roots", [p for p in have if p not in gone])
+
+    # ------------------------------------------------------------------------------------------------- the library
+
+    @property
+    def library(self) -> Library:
+        """The skills of the current generation."""
+        return self.opened().library
+
+    def body(self, skill: Skill) -> str:
+        """The body as it is on disk now."""
+        from metier.library.read import body
+
+        return body(skill, spool=self.view.spool)
+
+    def fresh(self, skill: Skill) -> Skill | None:
+        """The skill as it is on disk now; None when it is gone (field report 18)."""
+        from metier.library.read import fresh
+
+        return fresh(skill, spool=self.view.spool)
+
+    def text(self, skill: Skill, resource: str | None = None, nonce: str = "") -> str:
+        """The fenced text of a body or a resource."""
+        from metier.disclose import fenced
+        from metier.library.read import resource as read_resource
+
+        if resource is None:
+            return fenced(skill, self.body(skill), nonce=nonce)
+        data = read_resource(skill, resource)
+        try:
+            return fenced(skill, data.decode("utf-8"), nonce=nonce, what=resource)
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{skill.name}/{resource}: not text ({len(data)} bytes); read it from {skill.addresses[0]}"
+            ) from error
+
+    def skill(self, name: str) -> Skill:
+        """The skill of that id or name: the one resolver. Raises `NotFound` with what there is to choose from."""
+        skills = self.library.skills
+        rows = _matching(skills, name)
+        if len(rows) == 1:
+            found = skills[rows[0]]
+            now = self.fresh(found)
+            if now is None:
+                raise NotFound(f"{found.name}: was at {found.addresses[0]} and is gone; run: metier index")
+            return now
+        if rows:
+            raise NotFound(f"{len(rows)} skills are called '{name}'; give one of these ids:", _ids(skills, rows))
+        raise NotFound(*_nearest(skills, name))
+
+    # --------------------------------------------------------------------------------------------------- the index
+
+    def opened(self) -> Opened:
+        """The current generation, or, where there is none, one of words alone, made at once."""
+        with self._guard:
+            current = self.view.current()
+            if self._opened is not None and (current is None or current == self._opened.folder):
+                return self._opened
+            if current is not None:
+                try:
+                    self._opened = open_generation(current)
+                    return self._opened
+                except IndexProblem as error:
+                    self.warnings.append(f"the index is built anew: {error}")
+            build_generation(self._source(), None, full=True)
+            made = self.view.current()
+            if made is None:
+                raise IndexProblem(f"{self.view.folder}: the index could not be written; see the warnings above")
+            self._opened = open_generation(made)
+            return self._opened
+
+    def _source(self) -> Source:
+        rule = "claude-code" if self.config.host == "claude-code" else "agentskills"
+        return Source(self.view, self.roots, self._given, rule, self.body, self.home / "vectors")
+
+    def refresh(self, *, full: bool = False, progress: Progress = no_progress, patient: bool = True) -> Built:
+        """The roots are scanned and what is new or changed is indexed; the better generation is current.
+
+        Impatient callers return at once where another process is at it; patient ones wait for their turn.
+        """
+        with self.view.lock(wait=600.0 if patient else 0.0) as mine:
+            if not mine:
+                raise IndexProblem(f"{self.view.folder}: another metier is indexing these skills; try again later")
+            return build_generation(self._source(), self.encoder, full=full, progress=progress)
+
+    def complete(self) -> bool:
+        """Whether the current generation has vectors."""
+        return bool(self.view.facts().get("complete"))
+
+    def wants_refresh(self) -> bool:
+        """Whether the index lacks vectors, or was last compared with the folders `config.rescan` seconds ago."""
+        facts = self.view.facts()
+        return not facts.get("complete") or time.time() - float(facts.get("at", 0.0)) > self.config.rescan
+
+    def refresh_behind(self) -> None:
+        """One detached process brings the index up to date; this one does not wait for it."""
+        paths = [] if self._paths is None else [f"--ad-hoc={p.absolute()}" for p in self._paths]
+        command = [sys.executable, "-m", "metier.edge.cli.main", "index", "--background", "--quiet", *paths]
+        command += [f"--home={self.home}", f"--set=encoder={self.config.encoder}", f"--set=host={self.config.host}"]
+        self.view.note(at=time.time())
+        subprocess.Popen(
+            command, cwd=self.cwd, start_new_session=True, close_fds=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    # -------------------------------------------------------------------------------------------------- the router
+
+    def router(
+        self, only: Sequence[str] | None = None, *, source: str = "api", progress: Progress = no_progress
+    ) -> Router:
+        """Stages, disclosure and log, for the newest generation; the same object while nothing changed."""
+        wanted = tuple(STAGES if only is None else only)
+        unknown = [s for s in wanted if s not in STAGES]
+        if unknown:
+            raise InputError(f"--only: there is no stage '{unknown[0]}'; choose from {', '.join(STAGES)}")
+        if "retrieve" not in wanted:
+            raise InputError("--only: 'retrieve' is what finds the candidates; it cannot be left out")
+        with self._guard:
+            self._look_again(progress)
+            opened = self.opened()
+            key = (str(opened.folder), (source, *wanted))
+            if key not in self._routers:
+                self._routers = {k: v for k, v in self._routers.items() if k[0] == str(opened.folder)}
+                self._routers[key] = make_router(self, opened, wanted, source)
+            return self._routers[key]
+
+    def _look_again(self, progress: Progress) -> None:
+        """A small library is compared with its folders now, so that an added skill is found at once."""
+        facts = self.view.facts()
+        due = time.time() - float(facts.get("at", 0.0)) > self.config.rescan
+        if self._given is None and facts.get("complete") and due and float(facts.get("seconds", 1.0)) < INLINE_SECONDS:
+            try:
+                self.refresh(progress=progress, patient=False)
+            except MetierError as error:
+                self.warnings.append(f"added skills are not seen yet: {error}")
+
+
+def _matching(skills: Sequence[Skill], name: str) -> list[int]:
+    """Rows whose id is `name`; else those whose name it is; else ids that end in it."""
+    lookup: Callable[[str], list[int]] | None = getattr(skills, "lookup", None)
+    if lookup is None:
+        by_id = [n for n, s in enumerate(skills) if s.id == name]
+        return by_id or [n for n, s in enumerate(skills) if s.name.lower() == name.lower()]
+    return lookup(name)
+
+
+def _ids(skills: Sequence[Skill], rows: Sequence[int]) -> tuple[str, ...]:
+    return tuple(f"{skills[n].id}   ({skills[n].addresses[0]})" for n in rows)
+
+
+def _nearest(skills: Sequence[Skill], name: str) -> tuple[str, tuple[str, ...]]:
+    import difflib
+
+    names: Mapping[str, str] = {s.name: s.id for s in skills}
+    close = difflib.get_close_matches(name, list(names), n=5, cutoff=0.5)
+    hint = "; did you mean one of these?" if close else "; `metier doctor` lists what was found and where"
+    return f"there is no skill '{name}' among {len(skills)}{hint}", tuple(names[c] for c in close)
+
+
+def _writable(home: Path) -> bool:
+    """Whether a file can be made in `home`, which is made if need be."""
+    try:
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.TemporaryFile(dir=home):
+            return True
+    except OSError:
+        return False
