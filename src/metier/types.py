@@ -26,7 +26,7 @@ What = Literal["offered", "loaded", "used"]
 Flag = Literal["manual-only", "safety-critical", "disabled"]
 Reason = Literal[
     "gain", "no-gain", "no-evidence", "low-support", "stale", "missing-requirement", "cost",
-    "manual-only", "untrusted", "disabled", "explore", "error",
+    "manual-only", "untrusted", "disabled", "explore", "error", "safety-critical",
 ]  # fmt: skip
 
 UNKNOWN_STACK = "default"

@@ -1,0 +1,91 @@
+"""What the gate says to people: one line that gives the estimate, the past tasks behind it, and what would earn a load.
+
+Text of past tasks is other people's text: it is shown on one printable line and cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from metier.gate.gain import Estimate
+from metier.gate.pairs import Pairs
+from metier.gate.runnable import Finding
+from metier.text import one_line
+from metier.types import Slate
+
+QUOTE = 60
+"""Characters of a past task in a line: enough to recognise it."""
+NAMED = 2
+"""Past tasks named in a line; `detail` holds them all."""
+
+
+@lru_cache(maxsize=1 << 14)
+def quoted(text: str) -> str:
+    """A past task on one printable line."""
+    return one_line(text, QUOTE)
+
+
+def neighbours(pairs: Pairs, found: Estimate, near: np.ndarray[Any, Any]) -> list[dict[str, Any]]:
+    """The past tasks behind an estimate, nearest first: what they were, how near, and what happened."""
+    told = []
+    for row, weight in zip(found.neighbours.tolist(), found.weights.tolist(), strict=True):
+        text = pairs.texts[row]
+        known = pairs.y0[row] == pairs.y0[row]  # NaN where only the difference was imported
+        told.append(
+            {
+                "task": pairs.names[row] if text is None else text,
+                "cosine": round(float(near[row]), 4),
+                "weight": round(weight, 4),
+                "without": float(pairs.y0[row]) if known else None,
+                "with": float(pairs.y1[row]) if known else None,
+                "gain": round(float(pairs.gains[row]), 4),
+                "digest": pairs.digests[row],
+            }
+        )
+    return told
+
+
+def happened(told: Sequence[Mapping[str, Any]]) -> str:
+    """The nearest past tasks and what happened on them, in words."""
+    parts = []
+    for each in told[:NAMED]:
+        if each["without"] is None:
+            outcome = f"gain {each['gain']:+.2f}"
+        else:
+            outcome = f"{each['without']:.2g} without → {each['with']:.2g} with"
+        parts.append(f"“{quoted(str(each['task']))}” {outcome}")
+    return "; ".join(parts)
+
+
+def estimated(tau: float, interval: tuple[float, float], eta: float, used: int, support: int, scope: str) -> str:
+    """The estimate in words."""
+    low, high = interval
+    whose = {"skill": "its own", "family": "its family's", "bundle": "the set's"}[scope]
+    return (
+        f"gain {tau:+.2f} [{low:+.2f}, {high:+.2f}] against η {eta:+.2f}, from {used} of {whose} {support} past tasks"
+    )
+
+
+def requirements(findings: Sequence[Finding]) -> str:
+    """What is missing or could not be found out."""
+    missing = [f"{f.label}: {f.reason}" for f in findings if f.state == "missing"]
+    unknown = [f.label for f in findings if f.state == "unknown" and f.requirement.declared]
+    parts = [f"missing {'; '.join(missing)}"] if missing else []
+    if unknown:
+        parts.append(f"could not check {', '.join(unknown)}")
+    return " · ".join(parts)
+
+
+def what_earns_it(slate: Slate) -> str | None:
+    """One line on what would let the best candidate load; None when something loads or nothing is offered."""
+    if any(c.verdict.level == "load" for c in slate.candidates):
+        return None
+    for candidate in slate.candidates:
+        for found in candidate.evidence:
+            if found.stage == "gate" and found.detail.get("earns"):
+                return f"{one_line(candidate.skill.name, 64)}: {found.detail['earns']}"
+    return None
