@@ -1,0 +1,146 @@
+"""Which folders under some roots are skills.
+
+One pass over every real folder: links are set aside and followed once at the end, so that a loop cannot form and a
+target is walked once, however many links lead to it. Each address under which a skill can be reached is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from metier.library.folder import DEPTH, SKIP, Stat, entry, is_marker, marker, stamp
+from metier.types import Problem, Scope
+
+_NOT_FILES = ("/proc/", "/sys/", "/dev/")
+"""Where a link never leads to skills, and where reading can hang."""
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A folder (or JSONL file) to look in; `plugin` names the plugin whose skills it holds."""
+
+    path: Path
+    scope: Scope = "given"
+    plugin: str | None = None
+
+
+@dataclass(slots=True)
+class Found:
+    """A folder that is a skill: `root` is the index of its root, `relative` its path below it ("" for the root)."""
+
+    root: int
+    address: str
+    real: str
+    relative: str
+    marker: str
+    stamp: str = ""
+
+
+@dataclass(slots=True)
+class Walk:
+    """What was found: `skills` once each, `aliases` as (index of a skill, further address, its root)."""
+
+    skills: list[Found] = field(default_factory=list)
+    aliases: list[tuple[int, str, int]] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    links: list[tuple[int, str, str, int]] = field(default_factory=list)
+    order: list[tuple[str, int]] = field(default_factory=list)
+
+    def root(self, index: int, path: str) -> None:
+        """Every skill below the folder `path` is found, as the root of that index."""
+        real = os.path.realpath(path)
+        if real in self.seen:
+            self._alias(index, path, real)
+        else:
+            self._visit(index, path, real, "", 0, [])
+
+    def finish(self) -> None:
+        """Every link that was set aside is followed, once."""
+        while self.links:
+            index, address, relative, depth = self.links.pop(0)
+            real = os.path.realpath(address)
+            here = os.path.realpath(os.path.dirname(address))
+            if real == here or here.startswith(real.rstrip("/") + "/") or (real + "/").startswith(_NOT_FILES):
+                self._problem(address, "link-loop", f"a link leads up to '{real}' and is not followed",
+                              "remove it, or link to a skill's folder")  # fmt: skip
+            elif real in self.seen:
+                self._alias(index, address, real)
+            else:
+                self._visit(index, address, real, relative, depth, [])
+
+    def _visit(
+        self, index: int, path: str, real: str, relative: str, depth: int, owners: list[tuple[int, list[Stat]]]
+    ) -> None:
+        known = real in self.seen  # then only the skills around it still need its files
+        if known and not owners:
+            return
+        self.seen.add(real)
+        now = time.time()
+        try:
+            with os.scandir(path) as listing:
+                listed = list(listing)
+        except OSError as error:
+            self._problem(path, "unreadable-folder", f"the folder cannot be read ({error.strerror})",
+                          "give read permission, or leave it out")  # fmt: skip
+            return
+        found: Found | None = None
+        folders: list[os.DirEntry[str]] = []
+        files: list[os.DirEntry[str]] = []
+        for each in listed:
+            if each.is_dir(follow_symlinks=False):
+                if each.name not in SKIP:
+                    folders.append(each)
+            else:
+                files.append(each)
+                if found is None and not known and is_marker(each.name):
+                    name = marker(other.name for other in listed) or each.name
+                    found = Found(index, path, real, relative, name)
+                    owners = [*owners, (len(real) + 1, [])]
+                    self.skills.append(found)
+        prefix = real + "/"
+        for each in files:
+            link = each.is_symlink()
+            if link and not known and each.is_dir():
+                self.links.append((index, each.path, f"{relative}/{each.name}".lstrip("/"), depth + 1))
+            if owners:
+                self._enter(each, prefix + each.name, owners, follow=link and is_marker(each.name))
+        if folders and depth >= DEPTH:
+            self._problem(path, "too-deep", f"folders more than {DEPTH} levels down are not looked in", "move them up")
+            folders = []
+        folders.sort(key=lambda each: each.name)
+        for each in folders:
+            below = f"{relative}/{each.name}" if relative else each.name
+            self._visit(index, each.path, prefix + each.name, below, depth + 1, owners)
+        if found is not None:
+            found.stamp = stamp(owners[-1][1], now)
+
+    def _enter(self, each: os.DirEntry[str], real: str, owners: list[tuple[int, list[Stat]]], *, follow: bool) -> None:
+        for cut, stats in owners:
+            try:  # of links only a skill's own SKILL.md is followed
+                status = each.stat(follow_symlinks=follow and len(real) - cut == 8)
+            except OSError:
+                try:
+                    status = each.stat(follow_symlinks=False)
+                except OSError:
+                    continue  # gone since it was listed: its stamp differs, and the next look sees it
+            stats.append(entry(real[cut:], status))
+
+    def _alias(self, index: int, address: str, real: str) -> None:
+        """Every skill at or below a folder that was walked already has one more address."""
+        if len(self.order) != len(self.skills):
+            self.order = sorted((found.real, i) for i, found in enumerate(self.skills))
+        below = real.rstrip("/") + "/"
+        for path, i in self.order[bisect_left(self.order, (real, -1)) :]:
+            if path != real and not path.startswith(below):
+                if path > below:
+                    break
+                continue
+            self.aliases.append((i, (address + path[len(real) :]).rstrip("/"), index))
+
+    def _problem(self, path: str, code: str, message: str, remedy: str) -> None:
+        self.problems.append(Problem(path, 0, code, message, remedy))
