@@ -1,0 +1,197 @@
+"""The hook command that a host starts on every prompt: JSON on stdin, JSON on stdout, always exit 0, always in time.
+
+Hosts wait for this process, so it is started by its path (`python -I …/entry.py claude-code`) and imports next to
+nothing: where a warm `metier serve` runs it asks that, over a plain socket, and only where none runs does it import the
+rest of metier. A second thread does all the work; the first one waits, answers `{}` at the deadline, and leaves.
+"""
+# pathlib costs more than everything else this file imports
+# ruff: noqa: PTH109, PTH111, PTH112, PTH118, PTH123
+
+import _thread
+import os
+import sys
+import time
+
+if False:  # the names of types, for checkers alone: importing typing would cost every prompt
+    from typing import Any
+
+DEADLINE = 1.5
+"""Seconds within which the host gets its answer, unless METIER_HOOK_DEADLINE or `hook.deadline` say otherwise."""
+STDIN_LIMIT = 8_000_000
+"""Bytes of an event that are read; a larger one is not a prompt that a person wrote."""
+SERVER_PART = 0.6
+"""Share of the deadline that a warm server may take; where none runs the connection is refused at once."""
+TICK = 0.02
+"""Seconds between two looks at a deadline that the configuration may still move."""
+NOTHING = b"{}"
+HOSTS = ("claude-code", "codex")
+
+
+def run(argv: "list[str]") -> None:
+    """The process's whole life: one answer on stdout, then exit 0, whatever the worker is doing."""
+    began = time.monotonic()
+    state: dict[str, Any] = {
+        "deadline": _seconds(os.environ.get("METIER_HOOK_DEADLINE", "")) or DEADLINE,
+        "answer": NOTHING,
+    }
+    finished = _thread.allocate_lock()
+    finished.acquire()
+    _thread.start_new_thread(_work, (argv, state, finished))
+    while not finished.acquire(timeout=TICK) and time.monotonic() - began < state["deadline"]:
+        pass
+    _say(state["answer"])
+    os._exit(0)  # daemon work (an import, a query) must not hold the host up
+
+
+def _work(argv: "list[str]", state: "dict[str, Any]", finished: "_thread.LockType") -> None:
+    try:
+        state["answer"] = answer(sys.stdin.buffer.read(STDIN_LIMIT + 1), argv, state)
+    except BaseException as error:  # a worker has nobody above it: whatever breaks, the answer is {}
+        _complain(f"metier hook: {type(error).__name__}: {error}")
+    finally:
+        finished.release()
+
+
+def answer(data: bytes, argv: "list[str]", state: "dict[str, Any]") -> bytes:
+    """The answer to one event, as the bytes of a JSON object."""
+    host, home = _arguments(argv)
+    if not data.strip() or len(data) > STDIN_LIMIT:
+        return NOTHING
+    import json
+
+    try:
+        event = json.loads(data)
+    except (ValueError, RecursionError):
+        return NOTHING
+    if not isinstance(event, dict):
+        return NOTHING
+    warm = ask(data, host, home, state["deadline"] * SERVER_PART)
+    if warm is not None:
+        return warm
+    return json.dumps(cold(event, host, home, state)).encode()
+
+
+def cold(event: "dict[str, Any]", host: str, home: "str | None", state: "dict[str, Any]") -> "dict[str, Any]":
+    """The answer computed in this very process."""
+    prompt = event.get("prompt")
+    if event.get("hook_event_name") == "UserPromptSubmit":
+        from metier.edge.hooks.chatter import needless
+
+        if not isinstance(prompt, str) or needless(prompt):
+            return {}
+    from metier.assemble.settings import load
+    from metier.assemble.workshop import Workshop
+    from metier.edge.hooks.answer import answer as answered
+
+    cwd = event.get("cwd")
+    folder = cwd if isinstance(cwd, str) and os.path.isdir(cwd) else os.getcwd()
+    from pathlib import Path
+
+    config, _ = load(flags={"home": home, "host": host}, cwd=Path(folder))
+    if not os.environ.get("METIER_HOOK_DEADLINE"):
+        state["deadline"] = config.hook_deadline
+    return answered(event, Workshop(config, cwd=Path(folder)), host=host, complain=_complain)
+
+
+def ask(body: bytes, host: str, home: "str | None", seconds: float) -> "bytes | None":
+    """What the warm server of this home says, or None where none runs or it does not say a JSON object."""
+    folder = home or os.environ.get("METIER_HOME") or default_home()
+    try:
+        with open(os.path.join(folder, "serve.json"), encoding="utf-8") as file:
+            import json
+
+            served = json.load(file)
+        return _post(int(served["port"]), str(served["token"]), f"/v1/hook/{host}", body, seconds)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _post(port: int, token: str, path: str, body: bytes, seconds: float) -> "bytes | None":
+    import json
+    import socket
+
+    until = time.monotonic() + seconds
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", port), timeout=seconds) as wire:
+        wire.sendall(head.encode() + body)
+        got = b""
+        while True:
+            wire.settimeout(max(0.001, until - time.monotonic()))
+            piece = wire.recv(65536)
+            if not piece:
+                break
+            got += piece
+            top, blank, rest = got.partition(b"\r\n\r\n")
+            length = _length(top) if blank else None
+            if length is not None and len(rest) >= length:
+                break
+    top, _, rest = got.partition(b"\r\n\r\n")
+    if top.split(b" ", 2)[1:2] != [b"200"] or not isinstance(json.loads(rest), dict):
+        return None
+    return rest
+
+
+def _length(head: bytes) -> "int | None":
+    for line in head.split(b"\r\n")[1:]:
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"content-length":
+            return int(value)
+    return None
+
+
+def default_home() -> str:
+    """`platformdirs.user_data_dir("metier", appauthor=False)`, without its import."""
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or os.path.expanduser("~\\AppData\\Local")
+    elif sys.platform == "darwin":
+        base = os.path.expanduser("~/Library/Application Support")
+    else:
+        base = os.environ.get("XDG_DATA_HOME", "").strip() or os.path.expanduser("~/.local/share")
+    return os.path.join(base, "metier")
+
+
+def _arguments(argv: "list[str]") -> "tuple[str, str | None]":
+    """(host, home or None). An unknown host is answered as the first one: the hook never fails over a word."""
+    home = None
+    host = HOSTS[0]
+    rest = list(argv)
+    while rest:
+        word = rest.pop(0)
+        if word.startswith("--home="):
+            home = word[len("--home=") :]
+        elif word == "--home" and rest:
+            home = rest.pop(0)
+        elif word in HOSTS:
+            host = word
+    return host, home or None
+
+
+def _seconds(text: str) -> "float | None":
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0.05 <= value <= 60 else None
+
+
+def _say(data: bytes) -> None:
+    try:
+        while data:
+            data = data[os.write(1, data) :]
+        os.write(1, b"\n")
+    except OSError:  # the host has gone; there is nobody to tell
+        return
+
+
+def _complain(text: str) -> None:
+    try:
+        os.write(2, text.replace("\n", " ").encode("utf-8", "replace") + b"\n")
+    except OSError:
+        return
+
+
+if __name__ == "__main__":
+    run(sys.argv[1:])
