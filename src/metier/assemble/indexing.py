@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from metier.assemble.views import View
 from metier.errors import IndexProblem
 from metier.types import Encoder, Library, Problem, Shadowed, Skill
 
 if TYPE_CHECKING:
-    from metier.library.scan import Root
+    from metier.library.scan import Changes, Root
     from metier.retrieve.opened import Index
 
+FAMILIES = "families.json"
 Progress = Callable[[str, int], Callable[[int], None]]
 """(label, total) → a function called with the number done."""
 
@@ -60,7 +63,7 @@ class Source:
     roots: Sequence[Root]
     given: Library | None
     """A library that is at hand already; the roots are not scanned then."""
-    precedence: str
+    precedence: Literal["agentskills", "claude-code"]
     body: Callable[[Skill], str]
     vectors: Path
     """The home's cache of vectors."""
@@ -92,6 +95,15 @@ def build_generation(
         source.roots, previous=None if full else earlier, spool=view.spool, precedence=source.precedence
     )
     took = time.perf_counter() - scanned
+    change = changes(earlier, library)
+    if (
+        current is not None
+        and earlier is not None
+        and not full
+        and _nothing_new(earlier, library, change, view, encoder)
+    ):
+        view.note(at=time.time(), seconds=took)
+        return _built(library, change, 0, _name(encoder), current.name, began)
     part = view.begin()
     catalogue.write(library, part / "library")
     show = progress("indexing", len(library.skills))
@@ -105,23 +117,72 @@ def build_generation(
         full=full,
         progress=lambda done, total: show(done),
     )
-    change = changes(earlier, library)
+    if encoder is not None:
+        _write_families(part, library.skills)
     final = view.switch(part)
     view.note(at=time.time(), seconds=took, complete=encoder is not None)
+    return _built(library, change, made.encoded, _name(encoder), final.name, began)
+
+
+def _nothing_new(earlier: Library, now: Library, change: Changes, view: View, encoder: Encoder | None) -> bool:
+    """Whether the current generation already says all there is to say."""
+    if encoder is not None and not view.facts().get("complete"):
+        return False
+    same = change.unchanged == len(now.skills) == len(earlier.skills)
+    return same and (now.skills is earlier.skills or list(now.problems) == list(earlier.problems))
+
+
+def _name(encoder: Encoder | None) -> str:
+    return encoder.profile.name if encoder is not None else "none (words alone)"
+
+
+def _built(library: Library, change: Changes, encoded: int, encoder: str, generation: str, began: float) -> Built:
     return Built(
         skills=len(library.skills),
         added=len(change.added),
         changed=len(change.changed),
         removed=len(change.removed),
-        unchanged=len(change.unchanged),
-        encoded=made.encoded,
+        unchanged=change.unchanged,
+        encoded=encoded,
         problems=tuple(library.problems),
         shadowed=tuple(library.shadowed),
         looked=library.looked,
-        encoder=made.encoder or "none (words alone)",
-        generation=final.name,
+        encoder=encoder,
+        generation=generation,
         seconds=time.perf_counter() - began,
     )
+
+
+def _write_families(generation: Path, skills: Sequence[Skill]) -> None:
+    """Which skills look alike stands beside the index: the gate asks for it on every route, and it costs N² to find."""
+    from metier.retrieve.index import families, load
+
+    found = families(load(generation / "index"), skills)
+    (generation / FAMILIES).write_text(json.dumps(found, ensure_ascii=False), encoding="utf-8")
+
+
+class Families(Mapping[str, str]):
+    """Skill id → family of look-alikes; the file is read when the first one is asked for."""
+
+    def __init__(self, generation: Path) -> None:
+        self._path = generation / FAMILIES
+
+    @cached_property
+    def _known(self) -> dict[str, str]:
+        try:
+            found = json.loads(self._path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):  # an index of words alone has none
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def __getitem__(self, skill_id: str) -> str:
+        return self._known[skill_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
 
 
 def earlier_library(current: Path | None) -> Library | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from metier.assemble.indexing import Families
 from metier.disclose import Disclose
 from metier.errors import EncoderError
 from metier.router import Router
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from metier.assemble.indexing import Opened
     from metier.assemble.workshop import Workshop
 
+LOOKED_SHOWN = 12
+"""Places an empty library's note names; `metier index` lists all."""
 STAGES = ("retrieve", "rerank", "gate")
 
 
@@ -38,7 +41,7 @@ def make_router(shop: Workshop, opened: Opened, wanted: Sequence[str], source: s
         log=lambda route: log_route(shop.store, route, text=config.log_text, source=source),
         events=lambda events: log_events(shop.store, events),
         seen=lambda session: shown(shop.store, session),
-        append=None,
+        append=shop.append,
         logged=lambda route_id: _logged(shop, route_id),
         stack=config.stack,
         warnings=tuple(warnings),
@@ -67,8 +70,22 @@ def _stage(name: str, shop: Workshop, opened: Opened, encoder: Encoder | None) -
             alpha=config.alpha,
             slate=config.slate,
             refresh=shop.fresh,
+            nothing=_nowhere(opened),
         )
+    if name == "gate":
+        from metier.gate.decide import Gate
+
+        return Gate.of(config, shop.bank, encoder, shop.runnable, Families(opened.folder))
     return None
+
+
+def _nowhere(opened: Opened) -> str:
+    """What an empty library's note says."""
+    looked = opened.library.looked
+    places = ", ".join(looked[:LOOKED_SHOWN]) + (
+        f" and {len(looked) - LOOKED_SHOWN} more" if looked[LOOKED_SHOWN:] else ""
+    )
+    return f"no skills found: looked in {places or 'no place at all'}; run: metier index PATH"
 
 
 def _logged(shop: Workshop, route_id: str) -> Task | None:

@@ -12,10 +12,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from metier.assemble.indexing import Built, Opened, Progress, Source, build_generation, no_progress, open_generation
 from metier.assemble.stages import STAGES, make_router
@@ -23,9 +23,11 @@ from metier.assemble.views import View
 from metier.errors import IndexProblem, InputError, MetierError, NotFound, StoreError
 from metier.router import Router
 from metier.store import Store, fact, set_fact
-from metier.types import Config, Encoder, Library, Skill
+from metier.types import Config, Encoder, Library, Outcome, Skill
 
 if TYPE_CHECKING:
+    from metier.gate.bank import Bank
+    from metier.gate.runnable import Runnable
     from metier.library.scan import Root
 
 INLINE_SECONDS = 0.05
@@ -66,6 +68,24 @@ class Workshop:
         from metier.models.encoder import memo, open_encoder
 
         return memo(open_encoder(self.config.encoder))
+
+    @cached_property
+    def bank(self) -> Bank:
+        """The outcomes of past tasks."""
+        from metier.gate.bank import Bank
+
+        return Bank(self.store)
+
+    @cached_property
+    def runnable(self) -> Runnable:
+        """What this machine and host can run."""
+        from metier.gate.runnable import Runnable
+
+        return Runnable(host=self.config.host)
+
+    def append(self, outcome: Outcome) -> None:
+        """The outcome is a row of the bank, on disk. Raises `BankError`."""
+        self.bank.append([outcome])
 
     @cached_property
     def roots(self) -> list[Root]:
@@ -174,7 +194,7 @@ class Workshop:
         """The current generation, or, where there is none, one of words alone, made at once."""
         with self._guard:
             current = self.view.current()
-            if self._opened is not None and (current is None or current == self._opened.folder):
+            if self._opened is not None and current in (None, self._opened.folder):
                 return self._opened
             if current is not None:
                 try:
@@ -190,7 +210,9 @@ class Workshop:
             return self._opened
 
     def _source(self) -> Source:
-        rule = "claude-code" if self.config.host == "claude-code" else "agentskills"
+        rule: Literal["agentskills", "claude-code"] = (
+            "claude-code" if self.config.host == "claude-code" else "agentskills"
+        )
         return Source(self.view, self.roots, self._given, rule, self.body, self.home / "vectors")
 
     def refresh(self, *, full: bool = False, progress: Progress = no_progress, patient: bool = True) -> Built:
@@ -256,12 +278,14 @@ class Workshop:
 
 
 def _matching(skills: Sequence[Skill], name: str) -> list[int]:
-    """Rows whose id is `name`; else those whose name it is; else ids that end in it."""
-    lookup: Callable[[str], list[int]] | None = getattr(skills, "lookup", None)
-    if lookup is None:
-        by_id = [n for n, s in enumerate(skills) if s.id == name]
-        return by_id or [n for n, s in enumerate(skills) if s.name.lower() == name.lower()]
-    return lookup(name)
+    """Rows whose id is `name`, else those that are called so. An id's last folder is nearly always its skill's name."""
+    from metier.library.catalogue import lookup
+
+    folder = name.rsplit("#", 1)[-1].rsplit("/", 1)[-1].rsplit(":", 1)[-1]
+    by_id = [n for n in lookup(skills, folder) if skills[n].id == name]
+    if by_id or not (":" in name or "/" in name):
+        return by_id or lookup(skills, name)
+    return [n for n, s in enumerate(skills) if s.id == name] or lookup(skills, name)
 
 
 def _ids(skills: Sequence[Skill], rows: Sequence[int]) -> tuple[str, ...]:

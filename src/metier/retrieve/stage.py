@@ -27,8 +27,6 @@ SLATE = 50  # methods 5.3
 QUERY_WEIGHT = 0.3  # SkillRep: w_q, the share of hypothetical skills in the request (rule 1.2)
 NAMED_LEAD = 1.0
 """A skill asked for by name stands this many z above the best one that was not."""
-TOUCHED_BONUS = 0.25
-"""z added where a plain word of the request happens to be the skill's name (rule 1.14a)."""
 EXCLUDE_WEIGHT = 1.0
 """z taken per standard deviation by which a request is nearer to what a skill is *not* for than to the skill."""
 REQUEST_CHARS = 32_768
@@ -63,6 +61,8 @@ class Retrieve:
     """The skill as it is on disk now, or None when it is gone (field report 18)."""
     reads: Callable[[str], bool] = field(default=readable, repr=False)
     """Whether the encoder can read a text at all (rule 1.13)."""
+    nothing: str = "no skills found"
+    """What the note says of an empty library: where was looked."""
     name: str = "retrieve"
 
     def __post_init__(self) -> None:
@@ -82,7 +82,7 @@ class Retrieve:
         if not text.strip():
             return replace(slate, candidates=(), note="the request is empty")
         if not self.index.size:
-            return replace(slate, candidates=(), note="the library has no skills")
+            return replace(slate, candidates=(), note=self.nothing)
         asked = _Asked(self, text)
         note = asked.abstention()
         if note is not None:
@@ -121,8 +121,7 @@ class _Asked:
         if stage.channels != "lexical":
             self._encode(text, hypothetical)
         hidden = self.index.manual.astype(bool)
-        if self.named.asked:
-            hidden[list(self.named.asked)] = False
+        hidden[self.named.always] = False
         self.hidden = np.flatnonzero(hidden)
 
     def _encode(self, text: str, hypothetical: Sequence[str]) -> None:
@@ -145,7 +144,7 @@ class _Asked:
 
     def abstention(self) -> str | None:
         """Why no skill is relevant, or None (rule 1.13)."""
-        if self.named.asked or not self.stage.abstain:
+        if self.named.always or not self.stage.abstain:
             return None
         if self.cosines is None or not self.readable:
             return None if self.lexical.any() else "nothing relevant: no skill shares a word with the request"
@@ -202,7 +201,7 @@ class _Asked:
         if dense is not None:
             dense[self.hidden] = -np.inf
         rows = pool(dense, lexical, max(POOL, self.stage.slate))
-        rows = np.union1d(rows, np.array(list(self.named.asked), np.int64))
+        rows = np.union1d(rows, np.array(self.named.always, np.int64))
         rows = np.setdiff1d(rows, self.hidden, assume_unique=True)
         lexical_here = self.lexical[rows]
         dense_here = np.zeros(len(rows), np.float32) if self.dense is None else self.dense[rows]
@@ -216,8 +215,8 @@ class _Asked:
         for place, row in enumerate(rows.tolist()):
             if row in self.named.asked:
                 score[place] += lead
-            elif row in self.named.touched:
-                score[place] += TOUCHED_BONUS
+            else:
+                score[place] += self.named.bonus(row)[0]
 
         def say(place: int) -> tuple[dict[str, object], str]:
             row = int(rows[place])
@@ -228,9 +227,9 @@ class _Asked:
                           "cosine": float(self.cosines[row])}  # fmt: skip
                 parts.append(f"dense {dense_here[place]:.2f} (z {z_dense[place]:.1f})")
             parts.append(f"lexical {lexical_here[place]:.1f} (z {z_lexical[place]:.1f})")
-            how = self.named.asked.get(row) or self.named.touched.get(row)
+            how = self.named.asked.get(row) or self.named.bonus(row)[1]
             if how:
-                facts["named"] = row in self.named.asked
+                facts["named"] = row in self.named.asked or row in self.named.parts
                 parts.append(how)
             if penalty[place] > 0:
                 facts["excluded"] = float(penalty[place])
