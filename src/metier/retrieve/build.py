@@ -27,7 +27,7 @@ from metier.retrieve.background import (
     top_directions,
 )
 from metier.retrieve.documents import VIEW, View, document, row_key
-from metier.retrieve.generation import Writer, same_again
+from metier.retrieve.generation import Writer, same_again, unwritable
 from metier.retrieve.names import name_arrays
 from metier.retrieve.opened import Index, load
 from metier.retrieve.postings import Earlier, Tally
@@ -150,10 +150,7 @@ def build(
         facts |= {"skills": len(skills), "encoder": made_by, "view": view, "catalogue": catalogue}
         writer.finish(facts)
     except OSError as error:
-        raise IndexProblem(
-            f"{into}: the index cannot be written ({error.strerror or error}); free some space, make it writable, or "
-            "set METIER_HOME elsewhere"
-        ) from error
+        raise unwritable(into, error) from error
     finally:
         writer.abandon()
         tally.close()

@@ -27,6 +27,14 @@ REBUILD = "run: metier index --full"
 Array = NDArray[Any]
 
 
+def unwritable(folder: Path, error: OSError) -> IndexProblem:
+    """What to raise when an index cannot be written."""
+    return IndexProblem(
+        f"{folder}: the index cannot be written ({error.strerror or error}); free some space, make it writable, or "
+        "set METIER_HOME elsewhere"
+    )
+
+
 class Writer:
     """Arrays written piece by piece into `folder`, and the manifest last: without it the folder is no index."""
 
@@ -34,8 +42,11 @@ class Writer:
         self.folder = folder
         self._files: dict[str, tuple[Any, Any, str, tuple[int, ...]]] = {}
         self._rows: dict[str, int] = {}
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        (folder / MANIFEST).unlink(missing_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            (folder / MANIFEST).unlink(missing_ok=True)
+        except OSError as error:
+            raise unwritable(folder, error) from error
 
     def append(self, name: str, array: Array) -> None:
         """`array` follows what was appended under `name` (same type, same shape but for the first axis)."""

@@ -1,9 +1,12 @@
-"""A skill asked for by its name is found, whatever the vectors say (SkillRep's retriever, rule 1.14a; field report 22).
+"""A skill asked for by its name is found, whatever the vectors say (rule 1.14a; field report 22).
 
-Asked for: `/name`, `$name`, the quoted name, "the X skill", a name of several parts joined as names are (`pdf-tables`)
-or of three and more plain words, or the whole request. One or two plain words that happen to be a name (436 of 12,610
-public skills are called `code`, `review`, `run` …) are only a bonus. Words are compared whole, never inside others
-(field report 4), and the request is never parsed as a query language (field report 13).
+Asked for: `/name`, `$name`, the quoted name, "the X skill", "use X", or the whole request. A name of several parts in
+running text (`pdf-tables`) is always on the slate, well ahead of skills as good but not named; one or two plain words
+that happen to be a name (436 of 12,610 public skills are called `code`, `review`, `run` …) are a small bonus. Words are
+compared whole, never inside others (field report 4), and a request is never parsed as a query language (report 13).
+
+The guards below were each put in for requests that mean no skill: routes (`GET /search`), PHP's `$rate = …`, JSON's
+`"code":`, hyphenated English (`client-side`). Decision 0034 counts them.
 """
 
 from __future__ import annotations
@@ -20,23 +23,35 @@ from metier.retrieve.bm25 import Hashes, term_hashes
 from metier.text import words
 
 PARTS = 8
-"""Names of more words than this are found by the whole request, quotes or `/` only."""
+"""Names of more words than this are found by the whole request or in quotes only."""
 PLAIN_PARTS = 3
-"""So many plain words in a row are no accident."""
+"""So many plain words in a row count as a name of several parts."""
 PREFIX_CHARS = 4
 """A marked beginning of at least this many characters stands for the names that begin so …"""
 PREFIX_NAMES = 5
 """… if there are at most this many."""
-QUOTED_CHARS = 80
-WHOLE_WORDS = 12
+SHORT_WORDS = 12
+"""In a request of at most this many words a quoted plain word is meant, and the whole of it may be a name."""
+PARTS_BONUS = 3.0
+"""z for a name of several parts in running text: more than a fused channel spreads between rank 1 and 10."""
+PLAIN_BONUS = 1.0
+"""z for plain words, times their share of the request: half a z in "please review", nothing in a page of text."""
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, so that the order of words changes the sum (Knuth's multiplier)
-_MARKED = re.compile(r"(?<![\w/.~$\\-])[/$]([^\W\d_][\w:-]*)(?![\w/\\]|\.\w)")
+_WORDS = r"[^\W_]+(?:[-_:][^\W_]+)*"
+_MARKED = re.compile(rf"(?:(?<=\s)|\A)[/$](?P<name>{_WORDS})(?=[\s.,;!?)'\"]|\Z)(?!\s*(?:=|->|\[))(?!\.\w)")
 _QUOTED = re.compile(
-    r'"([^"\n]{1,80})"|`([^`\n]{1,80})`|“([^”\n]{1,80})”|«([^»\n]{1,80})»|「([^」\n]{1,80})」|(?<!\w)\'([^\'\n]{1,80})\'(?!\w)'
+    r"\"([^\"\n]{1,80})\"(?!\s*:)|`([^`\n]{1,80})`|“([^”\n]{1,80})”|«([^»\n]{1,80})»|「([^」\n]{1,80})」"
+    r"|(?<!\w)'([^'\n]{1,80})'(?!\w)"
 )
-_JOINED = re.compile(r"(?<![\w/.$@\\-])[^\W_]+(?:[-_:][^\W_]+)+(?![\w/\\(=-]|\.\w)")
-_SKILL = frozenset({"skill", "skills", "技能"})
+_JOINED = re.compile(r"(?<![\w/.$@:\\-])[^\W_]+(?:[-_][^\W_]+)+(?![\w/\\(=:-]|\.\w)")
+_USED = re.compile(
+    rf"\b(?:use|using|run|invoke|apply|load|via|try|follow)[ ]+(?P<name>{_WORDS})(?![\w/\\(=-]|\.\w)", re.I
+)
+_SKILL = re.compile(
+    r"(?<!\S)(?P<before>(?:[^\s/\\.]+[ ]){1,8})skills?\b(?![/\\.-])|技能[ ]*[:：「“]?(?P<after>[\w-]+)", re.I
+)
+_CALLED = re.compile(r"\bskills?[ ]+(?:named|called)[ ]+[\"'`“]?(?P<name>[\w:-]+(?:[ ][\w-]+){0,3})", re.I)
 
 
 def name_hashes(hashes: Hashes, length: int) -> Hashes:
@@ -61,9 +76,24 @@ class Named:
     """Rows that a request names, each with how people would say so."""
 
     asked: Mapping[int, str] = field(default_factory=dict)
-    """On purpose: these pass always."""
-    touched: Mapping[int, str] = field(default_factory=dict)
-    """By plain words: a bonus."""
+    """On purpose: these come first."""
+    parts: Mapping[int, str] = field(default_factory=dict)
+    """By a name of several parts in running text: always on the slate."""
+    plain: Mapping[int, float] = field(default_factory=dict)
+    """By plain words: the bonus in z."""
+
+    @property
+    def always(self) -> list[int]:
+        """Rows that pass the floor and are shown even if they hide."""
+        return [*self.asked, *self.parts]
+
+    def bonus(self, row: int) -> tuple[float, str | None]:
+        """z to add for a row, and why."""
+        if row in self.parts:
+            return PARTS_BONUS, self.parts[row]
+        if row in self.plain:
+            return self.plain[row], "a word of the request is its name"
+        return 0.0, None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,45 +142,73 @@ class Names:
 
     def find(self, text: str) -> Named:
         """Which skills the request names, on purpose or by the way."""
+        plain = unicodedata.normalize("NFKC", text)
+        found = words(plain)
         asked: dict[int, str] = {}
-        for parts, how, marked in _mentions(text):
-            rows = self.exactly(parts) or (self.beginning(parts) if marked else [])
+        for said, how, prefix in _mentions(plain, len(found)):
+            rows = self.exactly(words(said)) or (self.beginning(words(said)) if prefix else [])
             for row in rows:
                 asked.setdefault(row, how)
-        touched: dict[int, str] = {}
-        found = words(text)
+        parts: dict[int, str] = {}
+        for joined in _JOINED.finditer(plain):
+            for row in self.exactly(words(joined.group(0))):
+                parts.setdefault(row, f"named: {joined.group(0)}")
+        touched: dict[int, float] = {}
+        for length, place in self._runs(found):
+            run = found[place : place + length]
+            for row in self.exactly(run):
+                if length >= PLAIN_PARTS:
+                    parts.setdefault(row, f"named: {' '.join(run)}")
+                else:
+                    touched[row] = PLAIN_BONUS * length / len(found)
+        return Named(
+            asked,
+            {row: how for row, how in parts.items() if row not in asked},
+            {row: z for row, z in touched.items() if row not in asked and row not in parts},
+        )
+
+    def _runs(self, found: Sequence[str]) -> Iterator[tuple[int, int]]:
+        """(length, place) of every run of words that is some skill's name."""
+        if not len(self.hashes):
+            return
         hashes = term_hashes(found)
         for length in range(1, min(PARTS, len(found)) + 1):
             mixed = name_hashes(hashes, length)
-            at = np.minimum(np.searchsorted(self.hashes, mixed), max(len(self.hashes) - 1, 0))
-            for place in np.flatnonzero(self.hashes[at] == mixed) if len(self.hashes) else ():
-                parts = found[place : place + length]
-                by_skill = found[place + length : place + length + 1]
-                said = (by_skill and by_skill[0] in _SKILL) or (place and found[place - 1] in _SKILL)
-                for row in self.exactly(parts):
-                    if said or length >= PLAIN_PARTS:
-                        asked.setdefault(row, f"named: {' '.join(parts)}")
-                    else:
-                        touched.setdefault(row, f"shares its name with “{' '.join(parts)}”")
-        return Named(asked, {row: how for row, how in touched.items() if row not in asked})
+            at = np.minimum(np.searchsorted(self.hashes, mixed), len(self.hashes) - 1)
+            for place in np.flatnonzero(self.hashes[at] == mixed).tolist():
+                yield length, place
 
 
-def _mentions(text: str) -> Iterator[tuple[list[str], str, bool]]:
-    """(words of a name, how it was said, whether a beginning of it will do), for every way of marking a name."""
-    plain = unicodedata.normalize("NFKC", text)
-    whole = words(plain)
-    if 0 < len(whole) <= WHOLE_WORDS:
-        yield whole, "the whole request is its name", len(plain.split()) == 1
-    for found in _MARKED.finditer(plain):
-        said = found.group(1)
-        if said == said.lower() or said != said.upper():  # $HOME is a variable
-            yield words(said), f"named: {found.group(0)}", True
+def _mentions(text: str, count: int) -> Iterator[tuple[str, str, bool]]:
+    """(what may be a name, how it was said, whether the beginning of a name will do), for names said on purpose."""
+    if 0 < count <= SHORT_WORDS:
+        yield text, "the whole request is its name", _several(text) and not text.strip().count(" ")
+    for found in _MARKED.finditer(text):
+        said, opens = found["name"], not text[: found.start()].strip()
+        if _several(said) or opens:  # a plain word after a slash is a route or a folder, unless it opens the request
+            yield said, f"named: {found.group(0)}", _several(said) or count <= 2
             if ":" in said:
-                yield words(said.rpartition(":")[2]), f"named: {found.group(0)}", True
-    for found in _QUOTED.finditer(plain):
-        yield words(next(part for part in found.groups() if part)), f"named: {found.group(0)}", False
-    for found in _JOINED.finditer(plain):
-        yield words(found.group(0)), f"named: {found.group(0)}", False
+                yield said.rpartition(":")[2], f"named: {found.group(0)}", False
+    for found in _QUOTED.finditer(text):
+        said = next(part for part in found.groups() if part)
+        if _several(said) or count <= SHORT_WORDS:
+            yield said, f"named: {found.group(0)}", False
+    for found in _USED.finditer(text):
+        if _several(found["name"]):
+            yield found["name"], f"named: {found['name']}", False
+    for found in _CALLED.finditer(text):
+        pieces = found["name"].split()
+        yield from ((" ".join(pieces[:n]), f"named: {found.group(0)}", False) for n in range(len(pieces), 0, -1))
+    for found in _SKILL.finditer(text):
+        if found["after"]:
+            yield found["after"], f"named: {found['after']}", False
+            continue
+        pieces = found["before"].split()
+        yield from ((" ".join(pieces[n:]), f"named: {' '.join(pieces[n:])} skill", False) for n in range(len(pieces)))
+
+
+def _several(said: str) -> bool:
+    return len(words(said)) > 1
 
 
 def name_arrays(names: Sequence[str]) -> dict[str, NDArray[np.generic]]:
