@@ -126,7 +126,7 @@ def open(folder: Path) -> Library:
     """
     path = Path(folder) / FILE
     try:
-        data = memoryview(np.memmap(path, dtype=np.uint8, mode="r")).cast("B")
+        data = memoryview(np.memmap(path, dtype=np.uint8, mode="r"))  # type: ignore[arg-type]
     except (OSError, ValueError) as error:
         why = "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
         raise IndexProblem(f"{path}: the catalogue {why}; run: metier index --full") from error
@@ -241,10 +241,10 @@ def _save(head: bytes, sections: Mapping[str, bytes], place: Mapping[str, Sequen
                 file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        Path(temporary).replace(path)
     except OSError as error:
-        if temporary and os.path.exists(temporary):
-            os.unlink(temporary)
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
         raise LibraryError(f"{path}: the catalogue cannot be written ({error.strerror}); make room and see that the "
                            "folder is writable, or set METIER_HOME to another") from error  # fmt: skip
 

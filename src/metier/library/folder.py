@@ -16,6 +16,7 @@ import stat as _stat
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 SKIP = frozenset((".git", "node_modules", ".venv", "__pycache__"))
 """Folders that are never entered: they hold what tools made, not what authors wrote. Hidden folders are entered."""
@@ -81,12 +82,12 @@ def unchanged(before: str, now: str) -> bool:
 
 
 def entries(folder: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """(relative POSIX path, entry) of every file and link below a folder, in any order; unreadable folders are empty."""
+    """(relative POSIX path, entry) of every file and link below a folder, in any order; an unreadable one is empty."""
     waiting = [("", 0)]
     while waiting:
         relative, depth = waiting.pop()
         try:
-            with os.scandir(os.path.join(folder, relative) if relative else folder) as found:
+            with os.scandir(f"{folder}/{relative}" if relative else folder) as found:
                 listed = list(found)
         except OSError:
             if not relative:
@@ -127,7 +128,7 @@ def contents(folder: str, limit: int) -> Contents:
     name = marker(path for path in found if "/" not in path)
     if name is None:
         raise FileNotFoundError(folder)
-    data = _marker_bytes(os.path.join(folder, name), limit)
+    data = _marker_bytes(Path(folder, name), limit)
     signed = stamp([entry(path, _status(path, each)) for path, each in found.items()], now)
     lines, unread = [], []
     for path, each in found.items():
@@ -144,7 +145,7 @@ def contents(folder: str, limit: int) -> Contents:
 
 def _hashed(each: os.DirEntry[str], data: bytes | None) -> tuple[str, str]:
     if data is None and each.is_symlink():
-        return "link", hashlib.sha256(os.readlink(each.path).encode("utf-8", "surrogatepass")).hexdigest()
+        return "link", hashlib.sha256(str(Path(each.path).readlink()).encode("utf-8", "surrogatepass")).hexdigest()
     status = each.stat(follow_symlinks=data is not None)
     kind = "exec" if status.st_mode & 0o111 else "file"
     if data is not None:
@@ -152,20 +153,20 @@ def _hashed(each: os.DirEntry[str], data: bytes | None) -> tuple[str, str]:
     if not _stat.S_ISREG(status.st_mode):
         return "other", ""
     total = hashlib.sha256()
-    with open(each.path, "rb") as file:
+    with Path(each.path).open("rb") as file:
         while chunk := file.read(_CHUNK):
             total.update(chunk)
     return kind, total.hexdigest()
 
 
-def _marker_bytes(path: str, limit: int) -> bytes:
+def _marker_bytes(path: Path, limit: int) -> bytes:
     """The bytes of a SKILL.md; a link must lead to a Markdown file, so that none can lead to a private key."""
-    status = os.stat(path)
+    status = path.stat()
     if not _stat.S_ISREG(status.st_mode):
         raise OSError("it is no regular file")
-    if os.path.islink(path) and not os.path.realpath(path).lower().endswith((".md", ".markdown")):
-        raise OSError(f"it is a link to '{os.readlink(path)}', which is no Markdown file")
+    if path.is_symlink() and path.resolve().suffix.lower() not in (".md", ".markdown"):
+        raise OSError(f"it is a link to '{path.readlink()}', which is no Markdown file")
     if status.st_size > limit:
         raise ValueError(f"it has {status.st_size:,} bytes, {limit:,} are read")
-    with open(path, "rb") as file:
+    with path.open("rb") as file:
         return file.read(limit + 1)[:limit]

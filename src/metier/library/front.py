@@ -46,7 +46,7 @@ class Front:
 
 
 class _TooMuch(yaml.YAMLError):
-    """More nesting or more values than a front matter has."""
+    """More nesting, values or documents than a front matter has."""
 
 
 def load(text: str, line: int) -> Front:
@@ -129,11 +129,11 @@ def _compose(text: str, line: int, front: Front | None) -> Any:
                 anchors[anchor] = (value, count - before + 1)
             add(value, event.start_mark)
         elif isinstance(event, yaml.AliasEvent):
-            value, size = anchors.get(event.anchor, ("*" + event.anchor, 1))
+            value, size = anchors.get(event.anchor or "", (f"*{event.anchor}", 1))
             count += size
             add(value, event.start_mark)
         elif isinstance(event, yaml.DocumentStartEvent) and root is not None:
-            raise yaml.MarkedYAMLError(problem="a line starts with '---'", problem_mark=event.start_mark)
+            raise _TooMuch("a line starts with '---'")
         if count > NODES:
             raise _TooMuch(f"more than {NODES:,} values")
     return root

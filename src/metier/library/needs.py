@@ -44,10 +44,16 @@ _NAMED = re.compile(
 )
 _TICKED = re.compile(r"`([a-z0-9][\w.+-]{0,30})`(?=[^`]{0,40}\b(?:path|installed|cli|binary|command)\b)", re.IGNORECASE)
 _NEEDS = re.compile(r"\b(?:requires?|requiring|needs?|must have|depends on|required|only)\b", re.IGNORECASE)
-_SOFT = re.compile(r"\b(?:optional(?:ly)?|recommended|works best|fallback|if available|tested|e\.g|for example|"
-                   r"examples?|cross-platform|any (?:os|platform)|compatible|not required|no longer)\b", re.IGNORECASE)  # fmt: skip
-_ONLINE = re.compile(r"\b(?:network|internet)\b[^.;]{0,30}\b(?:access|connect\w+|required|needed)|"
-                     r"\boutbound https?\b|\b(?:requires?|needs?)\b[^.;,]{0,30}\b(?:network|internet)\b", re.IGNORECASE)  # fmt: skip
+_SOFT = re.compile(
+    r"\b(?:optional(?:ly)?|recommended|works best|fallback|if available|tested|e\.g|for example|"
+    r"examples?|cross-platform|any (?:os|platform)|compatible|not required|no longer)\b",
+    re.I,
+)
+_ONLINE = re.compile(
+    r"\b(?:network|internet)\b[^.;]{0,30}\b(?:access|connect\w+|required|needed)|"
+    r"\boutbound https?\b|\b(?:requires?|needs?)\b[^.;,]{0,30}\b(?:network|internet)\b",
+    re.I,
+)
 _OFFLINE = re.compile(
     r"\b(?:no|without|not|offline|never)\b[^.;]{0,40}\b(?:network|internet)\b|\boffline\b", re.IGNORECASE
 )

@@ -11,7 +11,8 @@ import re
 LOOK = 20_000
 """Characters of a description that are searched; the longest real one has 9,000."""
 _START = re.compile(
-    r"""(?:(?<=[.;:,!?)\]】。；，！？\n—–(|])[ \t]*|(?<=[ \t]-)[ \t]|(?<=\*\*)|\A[ \t]*|\b(?:and|or|but|is|are|skill)[ \t]+)
+    r"""(?:(?<=[.;:,!?)\]】。；，！？\n—–(|])[ \t]*|(?<=[ \t]-)[ \t]|(?<=\*\*)|\A[ \t]*
+      |\b(?:and|or|but|is|are|skill)[ \t]+)
     (?P<clause>
         not[ ](?:intended[ ]|meant[ ]|suitable[ ]|designed[ ])?for\b
       | (?:do(?:es)?[ ]not|do(?:es)?n['’]t|don['’]t|never)[ ](?:use|trigger|invoke|activate|apply)\b

@@ -28,7 +28,7 @@ PLUGIN_DEPTH = 6
 
 
 def places(cwd: Path, env: Mapping[str, str]) -> list[Root]:
-    """Every default place, present or not, strongest first: the project's, the person's, the plugins' (those present)."""
+    """Every default place, present or not, strongest first: the project's, the person's, then the plugins'."""
     home = Path(env.get("HOME") or env.get("USERPROFILE") or Path.home())
     claude = Path(env["CLAUDE_CONFIG_DIR"]).expanduser() if env.get("CLAUDE_CONFIG_DIR") else home / ".claude"
     user = [Root(claude / "skills", "user"), *(Root(home / place, "user") for place in USER)]
@@ -40,7 +40,7 @@ def places(cwd: Path, env: Mapping[str, str]) -> list[Root]:
 
 def _upward(cwd: Path, home: Path) -> Iterator[Path]:
     """The working folder and those above it up to the repository's root; outside a repository, only itself."""
-    cwd = Path(os.path.abspath(cwd))
+    cwd = cwd.absolute()
     above = [cwd, *cwd.parents]
     root = next((folder for folder in above if (folder / ".git").exists()), cwd)
     for folder in above:

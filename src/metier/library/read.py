@@ -44,7 +44,7 @@ def fresh(skill: Skill, *, spool: Path | None = None) -> Skill | None:
     for i, address in enumerate(skill.addresses):
         row = row_of(address)
         if row:
-            if os.path.exists(row[0]) or (spool is not None and rows.spooled(spool, row[0], stamps[i])):
+            if Path(row[0]).exists() or (spool is not None and rows.spooled(spool, row[0], stamps[i])):
                 return skill
             continue
         try:
@@ -79,7 +79,7 @@ def resource(skill: Skill, path: str) -> bytes:
     Raises ForbiddenPath when the path leaves the folder (`..`, absolute, a link that leads out) or is no plain file,
     NotFound when there is none, with those there are as its choices.
     """
-    address = next((each for each in skill.addresses if row_of(each) is None and os.path.isdir(each)), None)
+    address = next((each for each in skill.addresses if row_of(each) is None and Path(each).is_dir()), None)
     if address is None:
         raise NotFound(f"'{path}': the files of '{skill.name}' are unknown; it comes from {skill.addresses[0]}")
     parts = PurePosixPath(path).parts
@@ -88,11 +88,11 @@ def resource(skill: Skill, path: str) -> bytes:
     if SKIP.intersection(parts):
         raise ForbiddenPath(f"'{path}' lies in a folder that no skill's digest covers; give one of its own files")
     inside = os.path.realpath(address)
-    real = os.path.realpath(os.path.join(inside, *parts))
+    real = os.path.realpath(Path(inside, *parts))
     if not real.startswith(inside + os.sep):
         raise ForbiddenPath(f"'{path}' leads out of the skill '{skill.name}', to '{real}'; it is not shown")
     try:
-        return _plain(inside, os.path.relpath(real, inside).split(os.sep), path)
+        return _plain(inside, list(Path(real).relative_to(inside).parts), path)
     except (FileNotFoundError, NotADirectoryError):
         files = tuple(file for file in tree(skill) if not is_marker(file))
         listed = ", ".join(files[:5]) or "none"
@@ -101,8 +101,10 @@ def resource(skill: Skill, path: str) -> bytes:
         raise ForbiddenPath(f"'{path}' cannot be read ({error.strerror}); it must be a plain file") from error
 
 
-def _plain(inside: str, parts: list[str], shown: str) -> bytes:
+def _plain(inside: str, parts: list[str], shown: str, limit: int = RESOURCE) -> bytes:
     """The bytes of a file reached without following a link, so that none can be slipped in after the check."""
+    if os.name != "posix":  # no openat there; creating links needs a privilege
+        return Path(inside, *parts).read_bytes()[:limit]
     here = os.open(inside, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for part in parts[:-1]:
@@ -116,24 +118,21 @@ def _plain(inside: str, parts: list[str], shown: str) -> bytes:
         status = os.fstat(opened.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise ForbiddenPath(f"'{shown}' is no plain file; name a file")
-        if status.st_size > RESOURCE:
-            raise ForbiddenPath(f"'{shown}' has {status.st_size:,} bytes, {RESOURCE:,} are shown; open it by its path")
-        return opened.read(RESOURCE)
+        if status.st_size > limit:
+            raise ForbiddenPath(f"'{shown}' has {status.st_size:,} bytes, {limit:,} are shown; open it by its path")
+        return opened.read(limit)
 
 
 def _folder_body(address: str) -> str | None:
     try:
-        name = marker(os.listdir(address))
+        name = marker(each.name for each in Path(address).iterdir())
         if name is None:
             return None
-        data = contents(address, LIMIT).data if os.path.islink(os.path.join(address, name)) else _bytes(address, name)
-    except (OSError, ValueError):
+        linked = Path(address, name).is_symlink()
+        data = contents(address, LIMIT).data if linked else _plain(address, [name], name, LIMIT)
+    except (OSError, ValueError, ForbiddenPath):
         return None  # gone or no longer readable here; perhaps not at another address
-    return skillmd.parse(data, path=f"{address}/{name}", folder=os.path.basename(address)).body
-
-
-def _bytes(address: str, name: str) -> bytes:
-    return _plain(address, [name], name) if os.name == "posix" else Path(address, name).read_bytes()
+    return skillmd.parse(data, path=f"{address}/{name}", folder=Path(address).name).body
 
 
 def _row_body(skill: Skill, row: tuple[str, str], spool: Path | None) -> str | None:

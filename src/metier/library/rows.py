@@ -53,7 +53,7 @@ def is_library(path: str) -> bool:
 
 def stamp_of(path: str) -> str:
     """The cheap signature of the file. Raises OSError when it is gone."""
-    status = os.stat(path)
+    status = Path(path).stat()
     text = f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
@@ -82,8 +82,8 @@ def rows(path: str, problems: list[Problem]) -> Iterator[Row]:
 def _open(path: str) -> IO[bytes]:
     lower = path.lower()
     if lower.endswith(".gz"):
-        return gzip.open(path, "rb")
-    return lzma.open(path, "rb") if lower.endswith(".xz") else open(path, "rb")
+        return gzip.open(path, "rb")  # type: ignore[return-value]
+    return lzma.open(path, "rb") if lower.endswith(".xz") else Path(path).open("rb")
 
 
 def _row(line: bytes, path: str, number: int, seen: dict[str, int], problems: list[Problem]) -> Row | None:
@@ -133,8 +133,7 @@ def _parsed(data: Mapping[str, Any], path: str) -> skillmd.Parsed:
             front[key] = data[key]
     if "name" not in front:
         front["name"] = str(next((data[key] for key in _ID if data.get(key)), "unnamed"))
-    parsed = skillmd.from_fields(front, _clean(body or ""), path=path)
-    return parsed
+    return skillmd.from_fields(front, _clean(body or ""), path=path)
 
 
 def _clean(text: str) -> str:

@@ -276,10 +276,10 @@ def _file_drafts(
     noted: list[Problem] = []
     keep = rows.Spool(spool, path, stamp) if spool is not None else None
     try:
-        for row in rows.rows(path, noted):
+        for read in rows.rows(path, noted):
             if keep is not None:
-                keep.add(row.id, row.parsed.body)
-            yield _Draft(_row_skill(row, root, stamp), index, row.id, row.parsed.name)
+                keep.add(read.id, read.parsed.body)
+            yield _Draft(_row_skill(read, root, stamp), index, read.id, read.parsed.name)
         if keep is not None:
             keep.done()
     except OSError as error:
@@ -323,9 +323,9 @@ def _collapsed(drafts: list[_Draft], *, everything: bool) -> list[tuple[_Draft, 
     kept: list[tuple[_Draft, Skill]] = []
     for draft in drafts:
         skill = draft.skill
-        same = (skill.digest, draft.label) if everything else (skill.digest, draft.label, draft.relative, skill.root)
-        if not everything and row_of(skill.addresses[0]):
-            same = same[:3]  # one row in two files is one document
+        same: tuple[str, ...] = (skill.digest, draft.label)
+        if not everything:  # only one row in two files is one document
+            same += (draft.relative, "" if row_of(skill.addresses[0]) else skill.root)
         at = first.setdefault(same, len(kept))
         if at == len(kept):
             kept.append((draft, skill))

@@ -216,8 +216,8 @@ def _description(data: Mapping[str, Any], body: str, note: Any, *, told: bool) -
 def _check_rest(data: Mapping[str, Any], note: Any) -> None:
     compatibility = data.get("compatibility")
     if isinstance(compatibility, str) and len(compatibility) > COMPATIBILITY_LENGTH:
-        note("compatibility", "compatibility-too-long",
-             f"'compatibility' has {len(compatibility)} characters, {COMPATIBILITY_LENGTH} are allowed", "shorten it")  # fmt: skip
+        size = f"'compatibility' has {len(compatibility)} characters, {COMPATIBILITY_LENGTH} are allowed"
+        note("compatibility", "compatibility-too-long", size, "shorten it")
     elif compatibility is not None and not isinstance(compatibility, str):
         note("compatibility", "compatibility-type", f"'compatibility' is a {_kind(compatibility)}: "
              f"{_shown(compatibility)}", "write it as one text")  # fmt: skip
@@ -232,9 +232,10 @@ def _check_rest(data: Mapping[str, Any], note: Any) -> None:
 
 
 def first_paragraph(body: str) -> str:
-    """The first prose of a body on one line: no heading, comment, table, rule, image or code; else its first heading."""
+    """The first prose of a body on one line: no heading, table, rule, image or code; else its first heading."""
     text = re.sub(r"<!--.*?(?:-->|\Z)", " ", body[:65_536], flags=re.DOTALL)
-    heading, fence, taken = "", "", []
+    heading, fence = "", ""
+    taken: list[str] = []
     for line in text.split("\n"):
         plain = line.strip()
         if fence:
@@ -283,7 +284,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def _kind(value: Any) -> str:
-    return {list: "list", dict: "mapping", str: "text"}.get(type(value), "value of another kind")
+    return "list" if isinstance(value, list) else "mapping" if isinstance(value, Mapping) else "text"
 
 
 def _shown(value: Any) -> str:

@@ -64,7 +64,7 @@ class Walk:
         while self.links:
             index, address, relative, depth = self.links.pop(0)
             real = os.path.realpath(address)
-            here = os.path.realpath(os.path.dirname(address))
+            here = os.path.realpath(Path(address).parent)
             if real == here or here.startswith(real.rstrip("/") + "/") or (real + "/").startswith(_NOT_FILES):
                 self._problem(address, "link-loop", f"a link leads up to '{real}' and is not followed",
                               "remove it, or link to a skill's folder")  # fmt: skip
