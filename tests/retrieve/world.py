@@ -28,6 +28,11 @@ class BagEncoder:
     calls: list[str] = field(default_factory=list)
     breaks_after: int | None = None
 
+    def readable(self, text: str) -> float:
+        """Share of Latin letters: this encoder is to be thought of as an English one."""
+        letters = [c for c in text if c.isalpha()]
+        return sum(c.isascii() for c in letters) / len(letters) if letters else 1.0
+
     def encode(self, texts: Sequence[str], *, kind: Kind) -> Vectors:
         out = np.zeros((len(texts), self.profile.dim), np.float32)
         for row, text in enumerate(texts):

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import itertools
 import math
-import unicodedata
 from collections.abc import Sequence
 
+from metier.types import Encoder
+
 READABLE_SHARE = 0.5
-"""Fewer letters than this share in the encoder's script: its vector says nothing, the lexical channel decides."""
+"""An encoder that knows less than this share of a request: its vector says nothing, the lexical channel decides."""
 
 
 def floor_at(floor: Sequence[tuple[int, float]], size: int) -> float | None:
@@ -28,10 +29,7 @@ def floor_at(floor: Sequence[tuple[int, float]], size: int) -> float | None:
     return points[-1][1]
 
 
-def readable(text: str) -> bool:
-    """Whether at least half of the letters are Latin: what an encoder trained on English can read at all."""
-    letters = [c for c in text if c.isalpha()]
-    if not letters:
-        return True
-    latin = sum(1 for c in letters if c.isascii() or unicodedata.name(c, "").startswith("LATIN"))
-    return latin >= READABLE_SHARE * len(letters)
+def reads(encoder: Encoder | None, text: str) -> bool:
+    """Whether the encoder knows at least half of the text's letters, where it can tell (its `readable`)."""
+    share = getattr(encoder, "readable", None)
+    return share is None or float(share(text)) >= READABLE_SHARE

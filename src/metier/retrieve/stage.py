@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metier.errors import EncoderError, IndexProblem
-from metier.retrieve.abstain import floor_at, readable
+from metier.retrieve.abstain import floor_at, reads
 from metier.retrieve.bm25 import HYPOTHETICAL_WEIGHT
 from metier.retrieve.fuse import POOL, fused, pool, reciprocal_rank, z
 from metier.retrieve.names import Named
@@ -59,8 +59,8 @@ class Retrieve:
     """Request → hypothetical skills, as far as a language model is there (rules 1.1 and 8)."""
     refresh: Callable[[Skill], Skill | None] | None = field(default=None, repr=False)
     """The skill as it is on disk now, or None when it is gone (field report 18)."""
-    reads: Callable[[str], bool] = field(default=readable, repr=False)
-    """Whether the encoder can read a text at all (rule 1.13)."""
+    nothing: str = field(default="the library has no skills", repr=False)
+    """What the note of an empty library says."""
     nothing: str = "no skills found"
     """What the note says of an empty library: where was looked."""
     name: str = "retrieve"
@@ -107,7 +107,7 @@ class _Asked:
         self.stage, self.index = stage, stage.index
         self.notes: list[str] = []
         self.named = self.index.names.find(text) if stage.names else Named()
-        self.readable = stage.reads(text)
+        self.readable = reads(stage.encoder, text)
         hypothetical = tuple(stage.expand(text)) if stage.expand else ()
         self.weights: dict[str, float] = dict(Counter(words(text)))
         for skill in hypothetical:
