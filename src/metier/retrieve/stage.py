@@ -55,13 +55,13 @@ class Retrieve:
     abstain: bool = True
     """Whether the floor of rule 1.13 applies; evaluation ranks without it."""
     names: bool = True
+    collapse: bool = True
+    """Whether exact duplicates are one candidate; evaluation keeps them apart."""
     expand: Callable[[str], Sequence[str]] | None = field(default=None, repr=False)
     """Request → hypothetical skills, as far as a language model is there (rules 1.1 and 8)."""
     refresh: Callable[[Skill], Skill | None] | None = field(default=None, repr=False)
     """The skill as it is on disk now, or None when it is gone (field report 18)."""
-    nothing: str = field(default="the library has no skills", repr=False)
-    """What the note of an empty library says."""
-    nothing: str = "no skills found"
+    nothing: str = field(default="no skills found", repr=False)
     """What the note says of an empty library: where was looked."""
     name: str = "retrieve"
 
@@ -176,7 +176,7 @@ class _Asked:
                 break
             row = int(rows[place])
             skill: Skill | None = self.stage.skills[row]
-            if skill is None or skill.digest in seen:
+            if skill is None or (self.stage.collapse and skill.digest in seen):
                 continue
             seen.add(skill.digest)
             changed = ""
