@@ -84,7 +84,7 @@ def test_an_empty_request_gets_an_empty_slate_that_says_why(tmp_path: Path, text
 def test_an_empty_library_gets_an_empty_slate_that_says_why(tmp_path: Path) -> None:
     found = stage(tmp_path, [])(asked("anything"))
     assert found.candidates == ()
-    assert "no skills" in (found.note or "")
+    assert "no skills found" in (found.note or "")
 
 
 @pytest.mark.parametrize(
