@@ -67,6 +67,8 @@ class Source:
     body: Callable[[Skill], str]
     vectors: Path
     """The home's cache of vectors."""
+    collapse: bool = True
+    """Whether exact duplicates become one skill; evaluation keeps them apart."""
 
 
 def open_generation(folder: Path) -> Opened:
@@ -92,7 +94,11 @@ def build_generation(
     earlier = earlier_library(current)
     scanned = time.perf_counter()
     library = source.given or scan(
-        source.roots, previous=None if full else earlier, spool=view.spool, precedence=source.precedence
+        source.roots,
+        previous=None if full else earlier,
+        spool=view.spool,
+        precedence=source.precedence,
+        collapse=source.collapse,
     )
     took = time.perf_counter() - scanned
     change = changes(earlier, library)

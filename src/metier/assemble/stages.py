@@ -25,7 +25,7 @@ def make_router(shop: Workshop, opened: Opened, wanted: Sequence[str], source: s
     """Stages, disclosure and log over one generation. `source` is what the log says the request came through."""
     config, warnings = shop.config, list(shop.warnings)
     encoder = _encoder_or_none(shop, opened, warnings)
-    stages = [stage for name in wanted if (stage := _stage(name, shop, opened, encoder)) is not None]
+    stages = [stage for name in wanted if (stage := make_stage(name, shop, opened, encoder)) is not None]
     return Router(
         stages=tuple(stages),
         disclose=Disclose(
@@ -58,7 +58,8 @@ def _encoder_or_none(shop: Workshop, opened: Opened, warnings: list[str]) -> Enc
         return None
 
 
-def _stage(name: str, shop: Workshop, opened: Opened, encoder: Encoder | None) -> Stage | None:
+def make_stage(name: str, shop: Workshop, opened: Opened, encoder: Encoder | None) -> Stage | None:
+    """The stage of that name, or None where the configuration switches it off."""
     config = shop.config
     if name == "retrieve":
         from metier.retrieve.index import Retrieve

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from metier.assemble.indexing import Built, Opened, Progress, Source, build_generation, no_progress, open_generation
-from metier.assemble.stages import STAGES, make_router
+from metier.assemble.stages import STAGES, make_router, make_stage
 from metier.assemble.views import View
 from metier.errors import IndexProblem, InputError, MetierError, NotFound, StoreError
 from metier.router import Router
 from metier.store import Store, fact, set_fact
-from metier.types import Config, Encoder, Library, Outcome, Skill
+from metier.types import Config, Encoder, Library, Outcome, Skill, Stage
 
 if TYPE_CHECKING:
     from metier.gate.bank import Bank
@@ -35,7 +35,10 @@ INLINE_SECONDS = 0.05
 
 
 class Workshop:
-    """Store, encoder, library, index and router of one configuration. `paths` or `library` replace the known roots."""
+    """Store, encoder, library, index and router of one configuration. `paths` or `library` replace the known roots.
+
+    `evaluating` keeps exact duplicates apart, as benchmarks count them.
+    """
 
     def __init__(
         self,
@@ -44,6 +47,7 @@ class Workshop:
         paths: Sequence[Path] | None = None,
         library: Library | None = None,
         cwd: Path | None = None,
+        evaluating: bool = False,
     ) -> None:
         self.config = config
         self.home = Path(config.home)
@@ -51,6 +55,7 @@ class Workshop:
         self.warnings: list[str] = []
         self._paths = paths
         self._given = library
+        self._evaluating = evaluating
         self._opened: Opened | None = None
         self._routers: dict[tuple[str, tuple[str, ...]], Router] = {}
         self._guard = threading.RLock()
@@ -105,8 +110,8 @@ class Workshop:
     def view(self) -> View:
         """The folder of these roots' index; in a temporary home where the real one cannot be written."""
         keys = [f"{r.scope}:{r.plugin or ''}:{r.path}" for r in self.roots]
-        if self._given is not None:
-            keys.append("library")
+        keys += ["library"] if self._given is not None else []
+        keys += ["evaluating"] if self._evaluating else []
         view = View.of(self.home, keys, self.config.encoder)
         if view.current() is None and not _writable(self.home):
             self.warnings.append(
@@ -213,7 +218,9 @@ class Workshop:
         rule: Literal["agentskills", "claude-code"] = (
             "claude-code" if self.config.host == "claude-code" else "agentskills"
         )
-        return Source(self.view, self.roots, self._given, rule, self.body, self.home / "vectors")
+        return Source(
+            self.view, self.roots, self._given, rule, self.body, self.home / "vectors", collapse=not self._evaluating
+        )
 
     def refresh(self, *, full: bool = False, progress: Progress = no_progress, patient: bool = True) -> Built:
         """The roots are scanned and what is new or changed is indexed; the better generation is current.
@@ -265,6 +272,14 @@ class Workshop:
                 self._routers = {k: v for k, v in self._routers.items() if k[0] == str(opened.folder)}
                 self._routers[key] = make_router(self, opened, wanted, source)
             return self._routers[key]
+
+    def stage(self, name: str) -> Stage:
+        """One stage over the newest generation, as a router would run it. Raises `InputError` for an unknown one."""
+        opened = self.opened()
+        made = make_stage(name, self, opened, self.encoder if opened.index.vectors is not None else None)
+        if made is None:
+            raise InputError(f"the stage '{name}' is off in this configuration; see: metier config")
+        return made
 
     def _look_again(self, progress: Progress) -> None:
         """A small library is compared with its folders now, so that an added skill is found at once."""

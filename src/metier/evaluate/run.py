@@ -1,0 +1,208 @@
+"""A retrieval run: every request through the product's own stages, ranked without abstention, timed one by one.
+
+What is measured is what people get: the same index, the same `Retrieve` stage, with modules left out by its own
+switches. Evaluation never shadows or collapses skills, and a request whose gold is not in the library still counts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from metier.errors import InputError
+from metier.evaluate.datasets import Request
+from metier.evaluate.metrics import REPORTED, macro, measure
+from metier.router import run as run_stages
+from metier.text import fingerprint
+from metier.types import Encoder, Skill, Slate, Stage, Task
+
+if TYPE_CHECKING:
+    from metier.retrieve.opened import Index
+
+MODULES = ("lexical", "dense", "projection", "query-expansion", "document-expansion", "tuned", "rerank")
+DEPTH = 50
+"""Candidates ranked per request: deep enough for R@50."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """An index over the skills under test, and what may be put on top of it."""
+
+    index: Index
+    skills: Sequence[Skill]
+    encoder: Encoder | None
+    rerank: Callable[[], Stage] | None = None
+    """Makes the Rerank stage; None where it is not asked for."""
+    index_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Rankings per request key, with times and the configuration that made them."""
+
+    rankings: Mapping[str, Sequence[str]]
+    scores: Mapping[str, Sequence[float]]
+    ms: Sequence[float]
+    modules: tuple[str, ...]
+    config: str
+    index_seconds: float = 0.0
+    unknown_gold: tuple[str, ...] = ()
+    """Gold ids that no skill of the library has."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+def key_of(request: Request) -> str:
+    """Requests of different datasets may share an id."""
+    return f"{request.dataset}/{request.id}"
+
+
+def known_as(skill: Skill) -> tuple[str, ...]:
+    """The ids gold may name a skill by: its row's id in a JSONL library, its own id, its path below the root."""
+    rows = tuple(a.rsplit("#", 1)[1] for a in skill.addresses if "#" in a)
+    short = skill.id.split(":", 1)[-1]
+    return (*rows, skill.id, short, f"{short}/SKILL.md")
+
+
+def stages_for(
+    bench: Bench, modules: Sequence[str], expand: Callable[[str], Sequence[str]] | None = None
+) -> list[Stage]:
+    """The stages that `modules` switch on, over one index. Raises `InputError` for an unknown or empty choice."""
+    from metier.retrieve.index import Retrieve
+
+    wrong = [m for m in modules if m not in MODULES]
+    if wrong:
+        raise InputError(f"--modules: there is no module '{wrong[0]}'; choose from {', '.join(MODULES)}")
+    lexical, dense = "lexical" in modules, "dense" in modules
+    if not (lexical or dense):
+        raise InputError("--modules: name at least one channel, lexical or dense")
+    stages: list[Stage] = [
+        Retrieve(
+            index=bench.index,
+            skills=bench.skills,
+            encoder=bench.encoder if dense else None,
+            slate=DEPTH,
+            channels="fused" if lexical and dense else "dense" if dense else "lexical",
+            projection="projection" in modules,
+            abstain=False,
+            names=False,
+            expand=expand if "query-expansion" in modules else None,
+            collapse=False,
+        )
+    ]
+    if "rerank" in modules and bench.rerank is not None:
+        stages.append(bench.rerank())
+    return stages
+
+
+def retrieve_all(bench: Bench, requests: Sequence[Request], modules: Sequence[str]) -> Run:
+    """Every request ranked by these modules; the time of each includes its encoding."""
+    given = {r.text: r.hypothetical for r in requests}
+    stages = stages_for(bench, modules, expand=lambda text: given.get(text, ()))
+    names: dict[str, str] = {}
+    wanted = {g for r in requests for g in r.gold}
+    for skill in bench.skills:
+        for name in known_as(skill):
+            if name in wanted:
+                names.setdefault(skill.id, name)
+    rankings, scores, ms = {}, {}, []
+    for request in requests:
+        began = time.perf_counter()
+        slate = run_stages(stages, Slate(id=key_of(request), task=Task(request.text)))
+        ms.append((time.perf_counter() - began) * 1000.0)
+        failed = [s.error for s in slate.steps if s.error]
+        if failed:
+            raise InputError(f"request {request.id!r} could not be ranked: {failed[0]}")
+        rankings[key_of(request)] = [names.get(c.skill.id, c.skill.id) for c in slate.candidates]
+        scores[key_of(request)] = [c.score for c in slate.candidates]
+    return Run(
+        rankings=rankings,
+        scores=scores,
+        ms=ms,
+        modules=tuple(modules),
+        config=fingerprint(repr(stages))[:12],
+        index_seconds=bench.index_seconds,
+        unknown_gold=tuple(sorted(wanted - set(names.values()))),
+    )
+
+
+def values(run: Run, requests: Sequence[Request], metric: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """One value per request, in their order."""
+    return measure(metric, run.rankings, {key_of(r): r.gold for r in requests})
+
+
+def metrics(run: Run, requests: Sequence[Request], names: Sequence[str] = REPORTED) -> dict[str, float]:
+    """Percent, macro over datasets."""
+    sets = [r.dataset for r in requests]
+    return {name: round(100 * macro(values(run, requests, name), sets), 2) for name in names}
+
+
+def by_dataset(run: Run, requests: Sequence[Request], names: Sequence[str] = REPORTED) -> dict[str, dict[str, float]]:
+    """Percent, for each dataset alone, with the number of its requests."""
+    out: dict[str, dict[str, float]] = {}
+    for name in dict.fromkeys(r.dataset for r in requests):
+        mine = [r for r in requests if r.dataset == name]
+        out[name] = {"requests": len(mine), **metrics(run, mine, names)}
+    return out
+
+
+def report(run: Run, requests: Sequence[Request], skills: int) -> dict[str, Any]:
+    """The object that `metier eval retrieval --json` prints."""
+    quantiles = np.percentile(run.ms, [50, 95]) if run.ms else (0.0, 0.0)
+    return {
+        "schema": "metier-eval-retrieval-v1",
+        "requests": len(requests),
+        "skills": skills,
+        "metrics": metrics(run, requests),
+        "by_dataset": by_dataset(run, requests),
+        "modules": list(run.modules),
+        "config": run.config,
+        "index_seconds": round(run.index_seconds, 3),
+        "ms_per_request": {"p50": round(float(quantiles[0]), 3), "p95": round(float(quantiles[1]), 3)},
+        "gold_not_in_library": list(run.unknown_gold[:20]),
+    }
+
+
+def ablation_rows(available: Sequence[str]) -> list[tuple[str, ...]]:
+    """Module sets to run: each channel alone, each other module added to dense, each left out last, all together."""
+    on_top = [m for m in available if m not in ("dense", "lexical", "rerank")]
+    rows: list[tuple[str, ...]] = [("lexical",), ("dense",)]
+    rows += [("dense", m) for m in ("lexical", *on_top)]
+    free = [m for m in available if m not in ("tuned", "rerank")]
+    rows.append(tuple(free))
+    whole = tuple(m for m in available if m != "rerank")
+    rows += [tuple(m for m in whole if m != left) for left in ("lexical", *on_top)]
+    rows.append(whole)
+    if "rerank" in available:
+        rows.append(tuple(available))
+    ordered = [tuple(m for m in MODULES if m in row) for row in rows]
+    return [row for row in dict.fromkeys(ordered) if "dense" in row or row == ("lexical",)]
+
+
+def trec(run: Run, tag: str) -> str:
+    """The ranking in TREC run format: `query Q0 document rank score tag`."""
+    lines = []
+    for query, docs in run.rankings.items():
+        for rank, (doc, score) in enumerate(zip(docs, run.scores[query], strict=True), start=1):
+            lines.append(f"{_word(query)} Q0 {_word(doc)} {rank} {score:.6f} {tag}")
+    return "\n".join(lines) + "\n"
+
+
+def _word(text: str) -> str:
+    """TREC fields end at white space."""
+    return "_".join(text.split())
+
+
+def stratified_halves(requests: Sequence[Request], seed: int = 0) -> tuple[list[Request], list[Request]]:
+    """Two halves with the same share of every dataset: one to choose on, one to report on."""
+    rng = np.random.default_rng(seed)
+    halves: tuple[list[Request], list[Request]] = ([], [])
+    for _, group in itertools.groupby(sorted(requests, key=lambda r: (r.dataset, r.id)), key=lambda r: r.dataset):
+        mine = list(group)
+        for place, n in enumerate(rng.permutation(len(mine)).tolist()):
+            halves[place % 2].append(mine[n])
+    return halves
