@@ -98,8 +98,10 @@ def _late_split(lines: list[str], at: int, problems: list[Problem]) -> Split:
 def _from(lines: list[str], start: int, problems: list[Problem], *, opened: bool = True) -> Split:
     """The split of a file whose front matter starts at index `start`."""
     stop = min(len(lines), start + FRONT_LINES)
-    exact = next((i for i in range(start, stop) if _END.match(lines[i])), None)
-    early = _glued(lines, start, stop if exact is None else exact)
+    exact = next((i for i in range(start, len(lines)) if _END.match(lines[i])), None)
+    if exact is not None and _heading(lines, start, exact):
+        exact = None  # it is a rule in the body of a front matter that never ends
+    early = _glued(lines, start, min(stop, len(lines) if exact is None else exact))
     if early is not None:
         problems.append(_problem(early + 1, "closing-fence", f"text follows the closing fence: '{lines[early][:40]}'",
                                  "put '---' on a line of its own"))  # fmt: skip
@@ -130,6 +132,16 @@ def _glued(lines: list[str], start: int, stop: int) -> int | None:
     return None
 
 
+def _heading(lines: list[str], start: int, stop: int) -> bool:
+    """Whether a Markdown heading stands between: after an empty line, and before something that is no key."""
+    for i in range(start + 1, stop):
+        if lines[i].startswith("#") and lines[i].lstrip("#").startswith(" ") and not lines[i - 1].strip():
+            after = next((later for later in lines[i + 1 : min(i + 6, stop)] if later.strip()), "")
+            if after and not _KEY.match(after) and not after.startswith(("#", "-", " ")):
+                return True
+    return False
+
+
 def _all_yaml(lines: list[str]) -> bool:
     return all(not line.strip() or _YAML_LINE.match(line) for line in lines)
 
@@ -146,7 +158,8 @@ def _run_out(lines: list[str], start: int, stop: int) -> int:
             block = line.rstrip().endswith(("|", ">", "|-", ">-"))
         if empty and (not _YAML_LINE.match(line) or line.startswith(("#", "- ")) or (line[0].isspace() and not block)):
             return i
-        if line.startswith(("## ", "```")):
+        after = next((later for later in lines[i + 1 : i + 4] if later.strip()), "")
+        if line.startswith(("## ", "```")) or (line.startswith("# ") and not _KEY.match(after)):
             return i
     return stop
 

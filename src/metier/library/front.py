@@ -38,6 +38,8 @@ class Front:
 
     data: dict[str, Any] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
+    plain: set[str] = field(default_factory=set)
+    """Keys whose value stands without quotes, so that other programs may read it as a number, a date or a truth."""
     problems: list[Problem] = field(default_factory=list)
 
     def note(self, line: int, code: str, message: str, remedy: str) -> None:
@@ -102,10 +104,11 @@ def _compose(text: str, line: int, front: Front | None) -> Any:
 
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.ScalarEvent):
-            plain = event.style is None and event.implicit[0] and event.value in _NULLS
-            value: Any = (
-                None if plain and not (stack and isinstance(stack[-1], dict) and keys[-1] is _NONE) else (event.value)
-            )
+            plain = not event.style and event.implicit[0]
+            a_key = bool(stack) and isinstance(stack[-1], dict) and keys[-1] is _NONE
+            value: Any = None if plain and not a_key and event.value in _NULLS else event.value
+            if front is not None and plain and len(stack) == 1 and not a_key:
+                front.plain.add(keys[-1][0] if isinstance(stack[-1], dict) else "")
             count += 1
             if event.anchor:
                 anchors[event.anchor] = (value, 1)
@@ -169,7 +172,7 @@ def _by_key(text: str, line: int, front: Front, error: yaml.YAMLError | None) ->
     starts = [i for i, each in enumerate(lines) if _KEY.match(each)]
     stray = next((i for i, each in enumerate(lines[: starts[0] if starts else len(lines)])
                   if each.strip() and not each.startswith("#")), None)  # fmt: skip
-    for start, stop in zip(starts, [*starts[1:], len(lines)], strict=True):
+    for start, stop in zip(starts, [*starts[1:], len(lines)][: len(starts)], strict=True):
         found = _KEY.match(lines[start])
         if found is None:
             continue

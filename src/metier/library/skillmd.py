@@ -130,7 +130,7 @@ def _fields(front: _front.Front, body: str, folder: str, notes: list[Problem], *
         if not (code.endswith("-type") and line(key) in unreadable):  # one fault, one problem
             notes.append(Problem("", line(key), code, message, remedy))
 
-    name = _name(data, folder, note, told=told)
+    name = _name(data, folder, note, told=told, plain="name" in front.plain)
     description = _description(data, body, note, told=told)
     when = _text(data.get("when_to_use"))
     _check_rest(data, note)
@@ -167,12 +167,12 @@ def _known_keys(front: _front.Front, notes: list[Problem]) -> dict[str, Any]:
     return data
 
 
-def _name(data: Mapping[str, Any], folder: str, note: Any, *, told: bool) -> str:
+def _name(data: Mapping[str, Any], folder: str, note: Any, *, told: bool, plain: bool) -> str:
     stated = data.get("name")
     shown = _shown(stated)
     if isinstance(stated, str) and stated.strip():
         name = " ".join(stated.split())
-        if (_NOT_TEXT.match(name) and not _NAME.match(name.lower())) or name.lower() in ("true", "false", "yes", "no"):
+        if plain and _NOT_TEXT.match(name):
             note("name", "name-type", f"'name: {name}' is no text in YAML", f"write name: '{name}'")
         if len(name) > NAME_LENGTH:
             note("name", "name-too-long", f"the name has {len(name)} characters, {NAME_LENGTH} are allowed: {shown}",
