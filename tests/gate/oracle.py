@@ -11,7 +11,7 @@ def unit(row):
 
 
 def answer(query, support, rule):
-    """query: (id, family, skill, vector); support: list of (id, family, skill, vector, y0, y1) → (tau, threshold, n)."""
+    """(tau, threshold, pool size) of a query (id, family, skill, vector); support rows go on with y0, y1."""
     q = unit(query[3])
     pool = []
     for row in support:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from metier.errors import BankError, InputError
 from metier.gate import gain
 from metier.gate.gain import KAPPA, Rule, beta_interval, estimate, gain_interval, panel, predict, tasks
+
 from .oracle import answer
 
 KNOBS = [
