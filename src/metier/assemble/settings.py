@@ -175,7 +175,7 @@ def load(
     layers.append(("flag", given))
     for source, values in layers:
         for key, value in values.items():
-            setting = _setting(key, source)
+            setting = named(key, source)
             config = replace(config, **{setting.field: _read(setting, value, source)})
             sources[setting.field] = setting.variable if source == "environment" else source
     if "log_text" not in sources and config.host not in ("generic", "cli"):
@@ -249,12 +249,13 @@ def _allowed(values: Mapping[str, Any], path: Path) -> tuple[dict[str, Any], lis
     ]
     kept = {key: value for key, value in values.items() if key in may}
     if "skills" in kept:  # relative to the file that names them
-        paths = _read(_setting("skills", str(path)), kept["skills"], str(path))
+        paths = _read(named("skills", str(path)), kept["skills"], str(path))
         kept["skills"] = [str(path.parent / Path(p).expanduser()) for p in paths]
     return kept, refused
 
 
-def _setting(key: str, source: str) -> Setting:
+def named(key: str, source: str = "metier config") -> Setting:
+    """The setting of that key or field. Raises `ConfigError` with the nearest one."""
     for setting in SETTINGS:
         if key in (setting.key, setting.field):
             return setting

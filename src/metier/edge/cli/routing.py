@@ -18,6 +18,8 @@ from metier.types import Candidate, Route, Skill
 
 PROBLEMS_SHOWN = 10
 """Problems that `metier index` prints; `metier doctor` has all of them."""
+LINES_SHOWN = 16
+"""Lines of the agent's text that a person is shown; `--text-only` prints it whole."""
 REQUEST_LIMIT = 4_000_000
 """Bytes of a request read from stdin: a megabyte of pasted log is fine, a disk image is a mistake."""
 
@@ -166,7 +168,11 @@ def explain(route: Route, screen: Screen, *, k: int) -> None:
     if route.text:
         took = sum(s.ms for s in slate.steps)
         screen.print(f"\nWhat the agent gets ({route.tokens} tokens, route {route.id}, {took:.1f} ms):")
-        screen.print(textwrap.indent(clean(route.text), "  | "))
+        lines = clean(route.text).splitlines()
+        for line in lines[:LINES_SHOWN]:
+            screen.print(f"  | {one_line(line, max(60, screen.width - 4))}" if line.strip() else "  |")
+        if len(lines) > LINES_SHOWN:
+            screen.print(f"  | … {len(lines) - LINES_SHOWN} more lines: metier route --text-only")
 
 
 def _print_candidate(candidate: Candidate, rank: int, screen: Screen, *, tie: bool) -> None:

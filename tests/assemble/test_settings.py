@@ -1,0 +1,97 @@
+"""Where a value comes from, and what a cloned repository may set."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from metier.assemble.settings import SETTINGS, described, load
+from metier.errors import ConfigError
+from metier.types import Config
+
+
+def setup(tmp_path: Path, user: str = "", project: str = "") -> tuple[dict[str, str], Path]:
+    home, cwd = tmp_path / "home", tmp_path / "repo" / "deep"
+    home.mkdir()
+    cwd.mkdir(parents=True)
+    (tmp_path / "repo" / ".git").mkdir()
+    (home / "metier.toml").write_text(user, encoding="utf-8")
+    (tmp_path / "repo" / "metier.toml").write_text(project, encoding="utf-8")
+    return {"METIER_HOME": str(home)}, cwd
+
+
+def test_flags_beat_environment_beats_user_beats_project_beats_default(tmp_path: Path) -> None:
+    env, cwd = setup(tmp_path, user="k = 3\nbudget = 30", project="k = 2\nbudget = 20\ncards = 4")
+    config, _ = load(env=env, cwd=cwd)
+    assert (config.k, config.budget, config.cards) == (3, 30, 4)
+    config, _ = load(env={**env, "METIER_K": "7"}, cwd=cwd)
+    assert config.k == 7
+    config, _ = load(flags={"k": 9}, env={**env, "METIER_K": "7"}, cwd=cwd)
+    assert (config.k, config.sources["k"], config.sources["cards"]) == (
+        9,
+        "flag",
+        str(tmp_path / "repo" / "metier.toml"),
+    )
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    ['encoder = "openai:x@http://evil"', '[llm]\nmodel = "m@http://evil"', "[gate]\neta = -1.0", '[log]\ntext = "full"',
+     '[gate]\nallow = ["evil"]', 'stack = "x"', '[gate]\nsafety-critical = ["evil"]', "[hook]\ndeadline = 60"],
+)  # fmt: skip
+def test_a_project_may_not_set_anything_that_reaches_out_or_grants_trust(tmp_path: Path, hostile: str) -> None:
+    env, cwd = setup(tmp_path, project=hostile)
+    config, warnings = load(env=env, cwd=cwd)
+    default, _ = load(env=env, cwd=tmp_path / "home")
+    assert config == default and "is ignored: a project may set only" in warnings[0]
+
+
+def test_skill_paths_of_a_project_are_relative_to_its_file(tmp_path: Path) -> None:
+    env, cwd = setup(tmp_path, project='skills = ["our-skills"]')
+    assert load(env=env, cwd=cwd)[0].skills == (str(tmp_path / "repo" / "our-skills"),)
+
+
+def test_a_project_file_above_the_repository_counts_not(tmp_path: Path) -> None:
+    env, cwd = setup(tmp_path)
+    (tmp_path / "metier.toml").write_text("k = 1", encoding="utf-8")
+    assert load(env=env, cwd=cwd)[0].k == Config("").k
+
+
+@pytest.mark.parametrize(
+    ("user", "message"),
+    [("k = 0", "'k' is 0; it takes a whole number from 1"), ("alpha = 2.0", "'alpha' is 2.0"), ('k = "many"', "'many'"),
+     ("encodr = 'x'", "no setting 'encodr'; did you mean 'encoder'"), ("k = [", "not valid TOML"),
+     ("exclude = [1]", "a list of strings"), ("[gate]\nexplore = true", "'gate.explore' is True")],
+)  # fmt: skip
+def test_a_wrong_setting_is_named_with_its_place_and_what_it_takes(tmp_path: Path, user: str, message: str) -> None:
+    env, cwd = setup(tmp_path, user=user)
+    with pytest.raises(ConfigError) as caught:
+        load(env=env, cwd=cwd)
+    assert message in str(caught.value) and "\n" not in str(caught.value).split("(")[0]
+
+
+def test_tables_and_lists_are_read_from_file_and_environment(tmp_path: Path) -> None:
+    env, cwd = setup(tmp_path, user='[gate]\netas = { pdf = 0.1 }\nsafety_critical = ["a", "b"]')
+    config, _ = load(env={**env, "METIER_GATE_FAMILIES": "x=docs,y=docs"}, cwd=cwd)
+    assert config.etas == {"pdf": 0.1} and config.safety_critical == ("a", "b")
+    assert config.families == {"x": "docs", "y": "docs"}
+
+
+def test_requests_of_agents_are_hashed_in_the_log_unless_the_user_says_otherwise(tmp_path: Path) -> None:
+    env, cwd = setup(tmp_path)
+    assert load(env=env, cwd=cwd)[0].log_text == "full"
+    assert load(flags={"host": "claude-code"}, env=env, cwd=cwd)[0].log_text == "hash"
+    assert load(flags={"host": "mcp", "log_text": "full"}, env=env, cwd=cwd)[0].log_text == "full"
+
+
+def test_every_field_of_the_configuration_can_be_set_once() -> None:
+    assert sorted(s.field for s in SETTINGS) == sorted(
+        f.name for f in fields(Config) if f.name not in ("home", "sources")
+    )
+    assert len({s.key for s in SETTINGS}) == len(SETTINGS)
+
+
+def test_every_setting_is_described_with_its_source(tmp_path: Path) -> None:
+    env, cwd = setup(tmp_path, user="k = 3")
+    rows = {key: (value, source) for key, value, source in described(load(env=env, cwd=cwd)[0])}
+    assert rows["k"] == (3, str(tmp_path / "home" / "metier.toml")) and rows["budget"][1] == "default"
