@@ -186,7 +186,7 @@ def test_news_are_seen_by_others_and_only_skills_with_news_are_read_again(tmp_pa
 # ------------------------------------------------------------------------------------------- an independent oracle
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -310,7 +310,7 @@ def folders(tmp_path_factory):
     return lambda: tmp_path_factory.mktemp("bank")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_the_gate_obeys_the_laws_of_every_stage(folders, data):
     b = bank(folders())
@@ -331,7 +331,7 @@ def test_the_gate_obeys_the_laws_of_every_stage(folders, data):
         assert after.evidence[-1].stage == "gate" and after.evidence[-1].why
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_what_must_not_count_never_turns_a_verdict_into_load(folders, data):
     honest = rows(data.draw, NAMES)

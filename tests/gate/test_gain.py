@@ -203,7 +203,7 @@ def test_more_pairs_narrow_the_interval():
     assert all(a > b for a, b in itertools.pairwise(widths))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.tuples(st.floats(-1, 1), st.floats(-1, 1)), min_size=1, max_size=30),
     st.integers(1, 10),

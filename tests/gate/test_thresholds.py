@@ -13,7 +13,7 @@ from metier.gate.thresholds import drift, eta_for, eta_for_rate, eta_for_tokens,
 TAUS = st.lists(st.sampled_from([-1.0, -0.5, -0.1, 0.0, 0.1, 0.3, 0.5, 1.0]), min_size=1, max_size=30)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(TAUS, st.floats(0, 1))
 def test_a_wanted_use_rate_is_kept_and_not_undershot_needlessly(taus, rate):
     tau = np.array(taus)
@@ -24,7 +24,7 @@ def test_a_wanted_use_rate_is_kept_and_not_undershot_needlessly(taus, rate):
         assert np.mean(tau >= eta) > rate - 1e-12
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data(), TAUS)
 def test_a_token_budget_is_kept_and_any_lower_threshold_would_break_it(data, taus):
     tau = np.array(taus)
@@ -44,7 +44,7 @@ def test_a_budget_over_unknown_tokens_is_an_error():
         eta_for_rate([0.1], 1.2)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data(), TAUS)
 def test_a_fitted_threshold_beats_every_other_on_the_tasks_it_was_fitted_on(data, taus):
     tau = np.array(taus)

@@ -10,9 +10,10 @@ asked (rule 3.12). Order and scores are kept: the gate judges, it does not rank.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +79,7 @@ class Gate:
     ) -> Gate:
         """The gate that a configuration describes; `clusters` are the index's families of look-alikes."""
         return cls(
-            bank, encoder, runnable, {**clusters, **config.families}, eta=config.eta, etas=config.etas,
+            bank, encoder, runnable, ChainMap(dict(config.families), _mutable(clusters)), eta=config.eta, etas=config.etas,
             explore=config.explore, seed=config.seed, cold_tokens=config.cold_tokens, exchange=config.exchange,
             stale=config.stale, safety_critical=frozenset(config.safety_critical), allow=frozenset(config.allow),
             exclude=frozenset(config.exclude),
@@ -101,9 +102,8 @@ class Gate:
     def _judged(self, candidate: Candidate, findings: tuple[Finding, ...], asked: _Asked, *, first: bool) -> Candidate:
         skill = candidate.skill
         named = any(e.detail.get("named") is True for e in candidate.evidence)
-        eta, whence = eta_for(
-            skill.id, skill.name, self.family(skill), default=self.eta, stated=self.etas, fitted=asked.fitted
-        )
+        family = self.family(skill) if self.etas or asked.fitted else ""  # clusters are read from disk when asked for
+        eta, whence = eta_for(skill.id, skill.name, family, default=self.eta, stated=self.etas, fitted=asked.fitted)
         eta += float(token_price(float(skill.body_tokens), self.exchange))
         ruled = self._ruled(skill, findings, named=named, first=first)
         case = asked.case(skill) if ruled is None else _Case()
@@ -219,6 +219,11 @@ class Gate:
         return held[1].get(family, ())
 
 
+def _mutable(clusters: Mapping[str, str]) -> MutableMapping[str, str]:
+    """The same mapping, as `ChainMap` is typed; nothing is ever written to it, and a lazy one stays unread."""
+    return cast("MutableMapping[str, str]", clusters)
+
+
 _Ruling = tuple[Level, Reason, str, str]
 """Level, reason, why, and what would earn a load."""
 
@@ -298,6 +303,8 @@ class _Asked:
     def _family(self, skill: Skill, own: Pairs) -> Pairs:
         """Its own past tasks, and those of its family, each with the digest it was last tried with."""
         others = [own]
+        if not self.gate.bank.single_skills(self.stack):
+            return own
         for kin in self.gate._kin(self.stack, self.gate.family(skill)):
             if kin != skill.id:
                 pairs = self._pairs(kin)

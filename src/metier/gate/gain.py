@@ -289,7 +289,8 @@ def estimate(near: Floats, gains: Floats, rule: Rule, *, trust: Floats | None = 
     """
     if not len(gains):
         return None
-    order = np.argsort(-np.round(near, _DECIMALS), kind="stable")[: rule.k]
+    near = np.round(near, _DECIMALS)
+    order = np.argsort(-near, kind="stable")[: rule.k]
     weights = np.ones(len(order)) if rule.weighting == "uniform" else np.maximum(near[order], 0.0)
     if not weights.any():
         weights = np.ones(len(order))

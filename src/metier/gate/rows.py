@@ -21,7 +21,7 @@ from metier.types import Arm, Origin, Outcome
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-_OPAQUE = re.compile(r"id:\S+\Z")
+_OPAQUE = re.compile(r"(?:id|sha256|route):\S+\Z")  # a name, a hash of the text, a route without its text
 _NAME_LENGTH = 16  # hex digits of a text's fingerprint that name it: 64 bits, no collision below billions of tasks
 COUNTED = "origin <> 'agent'"
 """SQL: rows that may count (rule 3.14)."""
@@ -78,7 +78,7 @@ def task_of(row: Row) -> tuple[str, str, str | None]:
     if row.name is not None:
         name = row.name
     else:
-        name = given[3:] if text is None else fingerprint(given)[:_NAME_LENGTH]
+        name = given.removeprefix("id:") if text is None else fingerprint(given)[:_NAME_LENGTH]
     # Without a name of its own a text is known by the text alone, so that every source pairs with every other.
     return (fingerprint(name, text or "") if row.name is not None or text is None else fingerprint(given)), name, text
 
