@@ -28,6 +28,7 @@ from metier.types import Config, Encoder, Library, Outcome, Skill, Stage
 if TYPE_CHECKING:
     from metier.gate.bank import Bank
     from metier.gate.runnable import Runnable
+    from metier.library.doctor import Report
     from metier.library.scan import Root
 
 INLINE_SECONDS = 0.05
@@ -192,6 +193,12 @@ class Workshop:
         if rows:
             raise NotFound(f"{len(rows)} skills are called '{name}'; give one of these ids:", _ids(skills, rows))
         raise NotFound(*_nearest(skills, name))
+
+    def doctor(self, hosts: Sequence[str] = ("claude-code",), progress: Progress = no_progress) -> Report:
+        """Everything that is wrong with the library as it is on disk now, the most costly first."""
+        from metier.assemble.checkup import examined
+
+        return examined(self, hosts, progress)
 
     # --------------------------------------------------------------------------------------------------- the index
 

@@ -1,0 +1,39 @@
+"""The doctor's visit: what the library, the index, the machine and the log know of it, handed to `library.doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from metier.assemble.indexing import Progress
+from metier.errors import StoreError
+
+if TYPE_CHECKING:
+    from metier.assemble.workshop import Workshop
+    from metier.library.doctor import Report
+
+
+def examined(shop: Workshop, hosts: Sequence[str], progress: Progress) -> Report:
+    """The report on the skills as they are on disk now: the index is brought up to date first."""
+    from metier.library.doctor import examine
+    from metier.retrieve.index import look_alikes
+
+    shop.refresh(progress=progress)
+    opened = shop.opened()
+    return examine(
+        opened.library,
+        body=shop.body,
+        look_alikes=look_alikes(opened.index, opened.library.skills),
+        runnable=lambda skill: [f.reason for f in shop.runnable(skill) if f.blocks],
+        hosts=hosts,
+        usage=usage(shop),
+    )
+
+
+def usage(shop: Workshop) -> dict[str, int]:
+    """Skill id → how often it was loaded or used, as far as the log remembers."""
+    sql = "SELECT skill, count(*) AS n FROM events WHERE what IN ('loaded', 'used') GROUP BY skill"
+    try:
+        return {row["skill"]: row["n"] for row in shop.store.rows(sql)}
+    except StoreError:  # a home that cannot be read has no memory; the rest of the report stands
+        return {}
