@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
 
 from metier.assemble.workshop import Workshop
-from metier.edge.cli.screen import Screen
+from metier.edge.cli.screen import Screen, clean
+from metier.edge.install.manifest import Commands, host
+from metier.edge.install.plan import Change, Ledger, Wish
+from metier.errors import InputError
 from metier.types import Config
 
 # -------------------------------------------------------------------------------------------------------------- mcp
@@ -51,3 +57,116 @@ def run_hook(args: argparse.Namespace, screen: Screen) -> int:
 
     entry.run([args.host, *([f"--home={args.home}"] if args.home else [])])
     return 0
+
+
+# --------------------------------------------------------------------------------------------- install and uninstall
+
+
+def add_install(parser: argparse.ArgumentParser) -> None:
+    _add_common(parser)
+    parser.add_argument("--plugin", action="store_true", help="as a Claude Code plugin instead of settings")
+    parser.add_argument("--no-hooks", action="store_true", help="the MCP server alone")
+    parser.add_argument("--no-mcp", action="store_true", help="the hooks alone")
+    parser.add_argument(
+        "--http",
+        metavar="URL",
+        nargs="?",
+        const="http://127.0.0.1:7717",
+        help="let the hooks ask a running `metier serve` (at URL); it and the host need the same METIER_TOKEN",
+    )
+
+
+def add_uninstall(parser: argparse.ArgumentParser) -> None:
+    _add_common(parser)
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("host", help="the agent: claude-code, codex, cursor, opencode, gemini, qwen, generic, …")
+    parser.add_argument("--project", action="store_true", help="in this folder's configuration instead of the user's")
+    parser.add_argument("--file", type=Path, help="this configuration file instead of the host's usual one")
+    parser.add_argument("--yes", "-y", action="store_true", help="do not ask")
+    parser.add_argument("--dry-run", action="store_true", help="show the difference and change nothing")
+
+
+def run_install(args: argparse.Namespace, screen: Screen) -> int:
+    from metier.edge.install import plan, plugin
+
+    wish, ledger = _wish(args), plan.Ledger(Path(args.config.home))
+    commands = Commands(home=_named_home(args), url=args.http)
+    if args.plugin:
+        changes = plugin.plan(wish, commands, ledger.home, version("metier"))
+    else:
+        changes = plan.install(wish, commands)
+    return _carry_out(changes, args, screen, ledger, undo=False, note=wish.host.note)
+
+
+def run_uninstall(args: argparse.Namespace, screen: Screen) -> int:
+    from metier.edge.install import plan, plugin
+
+    wish, ledger = _wish(args), plan.Ledger(Path(args.config.home))
+    changes = plan.uninstall(wish, ledger)
+    if args.host == "claude-code" and not args.project:
+        changes += plugin.removal(ledger.home)
+    return _carry_out(changes, args, screen, ledger, undo=True, note="")
+
+
+def _wish(args: argparse.Namespace) -> Wish:
+    known = host(args.host)
+    if known.name == "generic" and args.file is None:
+        raise InputError("install generic: say which file, such as --file ~/.config/agent/mcp.json")
+    hooks = not getattr(args, "no_hooks", False) and args.file is None
+    return Wish(
+        host=known,
+        where="project" if args.project else "user",
+        cwd=Path.cwd(),
+        env=os.environ,
+        hooks=hooks,
+        mcp=not getattr(args, "no_mcp", False),
+        file=None if args.file is None else args.file.expanduser().absolute(),
+    )
+
+
+def _named_home(args: argparse.Namespace) -> str | None:
+    """The home, where it is not the one that metier would find by itself in a host's environment."""
+    given = args.home or os.environ.get("METIER_HOME")
+    return str(Path(given).expanduser().absolute()) if given else None
+
+
+def _carry_out(
+    changes: list[Change], args: argparse.Namespace, screen: Screen, ledger: Ledger, *, undo: bool, note: str
+) -> int:
+    verb = "uninstall" if undo else "install"
+    shown = {"schema": f"metier-{verb}-v1", "host": args.host, "changed": [str(c.path) for c in changes]}
+    if not changes:
+        state = "not installed" if undo else "already installed"
+        if screen.json_wanted:
+            screen.json({**shown, "written": False, "backups": []})
+        else:
+            screen.print(f"{args.host}: {state}; there is nothing to change")
+        return 0
+    if not screen.json_wanted:
+        for change in changes:
+            screen.print(clean(change.diff()))
+    backups: list[Path] = []
+    write = not args.dry_run and (args.yes or _agreed(screen))
+    if write:
+        backups = ledger.apply(changes, undo=undo)
+    if screen.json_wanted:
+        diffs = {str(c.path): c.diff() for c in changes}
+        screen.json({**shown, "diffs": diffs, "written": write, "backups": [str(b) for b in backups]})
+        return 0
+    if not write:
+        screen.print("nothing was changed")
+        return 0
+    for backup in backups:
+        screen.print(f"what was there before: {backup}")
+    screen.print(f"{args.host}: {verb}ed" + (f". {note}" if note else ""))
+    return 0
+
+
+def _agreed(screen: Screen) -> bool:
+    if screen.json_wanted or not sys.stdin.isatty():
+        raise InputError("nobody is there to ask; repeat with --yes, or with --dry-run to see the difference alone")
+    screen.err.write("Write this? [y/N] ")
+    screen.err.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -71,7 +71,7 @@ def _prompt(event: Mapping[str, Any], shop: Workshop, host: str) -> dict[str, An
     route = router.route(prompt[:PROMPT_CAP], stack=_stack(event, shop, host), session=_session(event), local=True)
     if not route.text:
         return {}
-    return {"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": route.text}}
+    return {"hookSpecificOutput": {"hookEventName": event["hook_event_name"], "additionalContext": route.text}}
 
 
 def _session_start(event: Mapping[str, Any], shop: Workshop, host: str) -> dict[str, Any]:
@@ -85,6 +85,13 @@ def _session_start(event: Mapping[str, Any], shop: Workshop, host: str) -> dict[
         if event.get("source") in ("compact", "clear"):
             compacted(shop.store, session)
     _ready(shop)
+    return {}
+
+
+def _compacted(event: Mapping[str, Any], shop: Workshop, host: str) -> dict[str, Any]:
+    session = _session(event)
+    if session is not None:
+        compacted(shop.store, session)
     return {}
 
 
@@ -119,6 +126,10 @@ _EVENTS: Mapping[str, Callable[[Mapping[str, Any], Workshop, str], dict[str, Any
     "PostToolUse": _tool_used,
     "UserPromptExpansion": _expanded,
     "Stop": _stopped,
+    "PreCompact": _compacted,
+    "BeforeAgent": _prompt,  # Gemini CLI's names for three of these
+    "AfterAgent": _stopped,
+    "PreCompress": _compacted,
 }
 EVENTS = tuple(_EVENTS)
 """Every event that is answered or observed."""

@@ -24,7 +24,7 @@ SERVER_PART = 0.6
 TICK = 0.02
 """Seconds between two looks at a deadline that the configuration may still move."""
 NOTHING = b"{}"
-HOSTS = ("claude-code", "codex")
+HOSTS = ("claude-code", "codex", "gemini", "qwen")
 
 
 def run(argv: "list[str]") -> None:
@@ -74,7 +74,7 @@ def answer(data: bytes, argv: "list[str]", state: "dict[str, Any]") -> bytes:
 def cold(event: "dict[str, Any]", host: str, home: "str | None", state: "dict[str, Any]") -> "dict[str, Any]":
     """The answer computed in this very process."""
     prompt = event.get("prompt")
-    if event.get("hook_event_name") == "UserPromptSubmit":
+    if event.get("hook_event_name") in ("UserPromptSubmit", "BeforeAgent"):
         from metier.edge.hooks.chatter import needless
 
         if not isinstance(prompt, str) or needless(prompt):
