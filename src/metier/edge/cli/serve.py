@@ -1,0 +1,46 @@
+"""`metier serve`: the HTTP API and the dashboard, until it is stopped."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from metier.assemble.workshop import Workshop
+from metier.edge.cli.screen import Screen
+from metier.edge.web import server
+
+
+def add_serve(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--host", dest="bind", default="127.0.0.1", help="address to listen on (127.0.0.1)")
+    parser.add_argument("--port", type=int, default=server.PORT, help=f"port; 0 takes any free one ({server.PORT})")
+    parser.add_argument(
+        "--allow-host", action="append", default=[], metavar="NAME", help="another name this server is reached by"
+    )
+    parser.add_argument("--skills", action="append", type=Path, metavar="PATH", help="serve these alone")
+    parser.add_argument("--link", action="store_true", help="print a link to the running dashboard, and end")
+
+
+def run_serve(args: argparse.Namespace, screen: Screen) -> int:
+    home = Path(args.config.home)
+    if args.link:
+        link = server.fresh_link(home)
+        if screen.json_wanted:
+            screen.json({"schema": "metier-link-v1", "link": link})
+        else:
+            screen.print(link)
+        return 0
+
+    def ready(told: server.Running, link: str) -> None:
+        if screen.json_wanted:
+            screen.json({"schema": "metier-serve-v1", "address": told.address, "pid": told.pid, "link": link})
+        else:
+            screen.print(
+                f"metier at {told.address}, for you alone. Open the dashboard (this link works once):\n\n  {link}\n"
+            )
+            screen.note(f"programs send the token in {home / 'token'} as 'Authorization: Bearer …'; Ctrl-C stops")
+        screen.out.flush()
+
+    shop = Workshop(args.config, paths=args.skills)
+    server.serve(shop, host=args.bind, port=args.port, allow=args.allow_host, ready=ready)
+    screen.note("stopped")
+    return 0
