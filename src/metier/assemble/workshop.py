@@ -110,7 +110,8 @@ class Workshop:
     @cached_property
     def view(self) -> View:
         """The folder of these roots' index; in a temporary home where the real one cannot be written."""
-        keys = [f"{r.scope}:{r.plugin or ''}:{r.path}" for r in self.roots]
+        there = [r for r in self.roots if r.scope == "given" or r.path.is_dir()]  # elsewhere the same skills, one view
+        keys = [f"{r.scope}:{r.plugin or ''}:{r.path}" for r in there]
         keys += ["library"] if self._given is not None else []
         keys += ["evaluating"] if self._evaluating else []
         view = View.of(self.home, keys, self.config.encoder)

@@ -146,7 +146,8 @@ def _flags(args: argparse.Namespace) -> dict[str, object]:
             raise ConfigError(f"--set: {pair!r} has no '='; write KEY=VALUE")
         flags[key.strip()] = value
     for name in getattr(args, "setting_flags", ()):
-        flags[name] = getattr(args, name)
+        if getattr(args, name) is not None:
+            flags[name] = getattr(args, name)
     return flags
 
 
