@@ -193,5 +193,10 @@ def _complain(text: str) -> None:
         return
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """The `metier-hook` command."""
     run(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    main()

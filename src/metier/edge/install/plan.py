@@ -231,7 +231,7 @@ class Ledger:
 
     def apply(self, changes: Sequence[Change], *, undo: bool = False) -> list[Path]:
         """Every change is on disk, each file whole; returns the backups made of what was there before."""
-        backups = []
+        backups, emptied = [], list[str]()
         for change in changes:
             entries = self._entries()
             earlier = entries.get(str(change.path), {})
@@ -244,7 +244,7 @@ class Ledger:
                 folders += _write(change.path, change.after, like=change.before is not None)
             if undo:
                 entries.pop(str(change.path), None)
-                _prune(folders)
+                emptied += folders
             else:
                 chained = change.before is not None and earlier.get("written") == _sha(change.before)
                 original = earlier.get("original") if chained else self._original(change)
@@ -252,6 +252,9 @@ class Ledger:
                     "written": _sha(change.after or b""), "original": original, "folders": folders,
                 }  # fmt: skip
             self._save(entries)
+        for folder in sorted(set(emptied), key=len, reverse=True):  # the deepest first, and only those empty again
+            with suppress(OSError):
+                Path(folder).rmdir()
         return backups
 
     def _original(self, change: Change) -> str | None:
@@ -297,12 +300,6 @@ def _write(path: Path, data: bytes, *, like: bool) -> list[str]:
             part.unlink()
         raise InputError(f"{path}: cannot be written ({error.strerror}); nothing was changed there") from error
     return made
-
-
-def _prune(folders: Sequence[str]) -> None:
-    for folder in folders:  # the deepest first, and only those that are empty again
-        with suppress(OSError):
-            Path(folder).rmdir()
 
 
 def _sha(data: bytes) -> str:
