@@ -1,0 +1,381 @@
+"""The controlled test's near-copies: one critical requirement, which the request states, is broken and nothing else.
+
+Operators (SKALOS, methods 2.10): a step is removed; a method, format, number, unit or tool is changed; a negation is
+flipped. Every corruption is recorded with the line it touched. What the request states is found by plain words here,
+on purpose: the test must not see with the eyes of the reranker that it judges.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from metier.evaluate.swaps import FORMATS, METHODS, TOOLS, UNITS, neighbours
+
+OPERATORS = (
+    "step-removed",
+    "method-changed",
+    "format-changed",
+    "number-changed",
+    "unit-changed",
+    "tool-changed",
+    "negation-flipped",
+)
+MIN_SHARED = 2
+"""Content words that a line shares with one sentence of the request to count as stated there."""
+PREFIX = 5
+"""Letters by which two words count as the same: "merging" and "merged" share a requirement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Corruption:
+    """One way to break a skill: the lines that change, and what the request says there."""
+
+    operator: str
+    stated: str
+    """The word or quantity of the request that is broken; for a step or a negation, the words shared with it."""
+    changes: Mapping[int, str | None]
+    """Line number (0-based) → its new text, None where it is removed."""
+    description: tuple[str, str] | None = None
+    """(word, replacement) where the description names the thing as well."""
+
+    def apply(self, body: str) -> str:
+        """The corrupted body."""
+        lines = body.split("\n")
+        changed = [self.changes.get(n, line) for n, line in enumerate(lines)]
+        return "\n".join(line for line in changed if line is not None)
+
+    def describe(self, text: str) -> str:
+        """The corrupted description."""
+        return _replaced(text, *self.description) if self.description else text
+
+
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9+#]*(?:[.-][A-Za-z0-9]+)*|\d+(?:[.,:]\d+)*")
+_COMMON = frozenset(
+    [
+        "the",
+        "and",
+        "for",
+        "with",
+        "that",
+        "this",
+        "from",
+        "into",
+        "your",
+        "you",
+        "are",
+        "not",
+        "but",
+        "all",
+        "any",
+        "can",
+        "use",
+        "using",
+        "when",
+        "will",
+        "must",
+        "should",
+        "have",
+        "has",
+        "its",
+        "it's",
+        "per",
+        "each",
+        "one",
+        "two",
+        "our",
+        "out",
+        "only",
+        "also",
+        "more",
+        "than",
+        "then",
+        "them",
+        "they",
+        "their",
+        "what",
+        "which",
+        "who",
+        "how",
+        "why",
+        "does",
+        "don't",
+        "never",
+        "without",
+        "about",
+        "after",
+        "before",
+        "over",
+        "under",
+        "need",
+        "needs",
+        "want",
+        "please",
+        "like",
+        "make",
+        "just",
+        "get",
+        "got",
+        "some",
+        "such",
+        "via",
+        "new",
+        "file",
+        "files",
+        "code",
+        "data",
+        "project",
+        "work",
+        "task",
+        "step",
+        "run",
+        "add",
+        "set",
+        "list",
+        "user",
+        "users",
+    ]
+)
+_DENIAL = re.compile(
+    r"\b(must not|should not|do not|does not|cannot|can't|don't|doesn't|never|without|avoid|no|not)\b", re.IGNORECASE
+)
+_REQUEST_DENIAL = re.compile(
+    r"\b(not|never|no|without|don't|doesn't|can't|nothing|nobody|none|avoid|must not|mustn't|isn't|aren't)\b",
+    re.IGNORECASE,
+)
+_LIST_MARK = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
+_VERB = re.compile(
+    r"(?:\*\*)?(?:Add|Apply|Ask|Attach|Avoid|Break|Build|Calculate|Call|Check|Choose|Classify|Clean|Close|Collect|Compare|"
+    r"Compute|Configure|Confirm|Convert|Copy|Correct|Create|Define|Delete|Deploy|Describe|Detect|Document|Draft|Enable|"
+    r"Enrich|Ensure|Escape|Estimate|Explain|Export|Extract|Fetch|Fill|Filter|Find|Fix|Flag|Format|Gather|Generate|Get|"
+    r"Give|Group|Identify|Implement|Import|Include|Insert|Install|Keep|Label|Link|List|Load|Log|Look|Make|Map|Mark|Match|"
+    r"Measure|Merge|Migrate|Monitor|Move|Name|Normali[sz]e|Note|Open|Order|Parse|Pass|Pick|Place|Plan|Plot|Post|Prefer|"
+    r"Prepare|Present|Preserve|Print|Prioriti[sz]e|Provide|Publish|Push|Put|Quote|Read|Record|Rename|Render|Replace|Report|"
+    r"Request|Require|Resolve|Restore|Return|Review|Run|Save|Scan|Schedule|Score|Search|Select|Send|Set|Show|Sort|Split|"
+    r"Start|State|Stop|Store|Strip|Submit|Summari[sz]e|Switch|Tag|Take|Test|Track|Treat|Trim|Try|Update|Upload|Use|"
+    r"Validate|Verify|Wait|Walk|Warn|Wrap|Write)\b(?:\*\*)?\s+\S"
+)
+_QUANTITY = re.compile(r"(?<![\w.#/-])(\d+(?:[.,]\d+)*)(\s?)(%|[A-Za-z]{1,10}\b)?")
+
+
+def corruptions(
+    request: str, body: str, description: str, rng: random.Random, *, foreign: Sequence[str] = ()
+) -> list[Corruption]:
+    """All ways to break `body` that the request would notice, at most one a (operator, stated), in random order.
+
+    `foreign` are tool names of other skills: what replaces a tool that `swaps` does not know.
+    """
+    site = _Site(request, body, description, rng, tuple(foreign))
+    makers: tuple[Callable[[_Site], Iterator[Corruption]], ...] = (
+        _steps, _methods, _formats, _numbers, _units, _tools, _negations,
+    )  # fmt: skip
+    found: dict[tuple[str, str], Corruption] = {}
+    for make in makers:
+        for one in make(site):
+            if one.apply(body) != body:
+                found.setdefault((one.operator, one.stated), one)
+    order = list(found.values())
+    rng.shuffle(order)
+    return order
+
+
+def chosen(found: Sequence[Corruption], n: int, *, seen: Counter[str] | None = None) -> list[Corruption]:
+    """`n` corruptions, of different operators as far as possible, rare operators first; fewer where there are fewer.
+
+    `seen` counts operators over the whole test, so that all are exercised.
+    """
+    counts: Counter[str] = seen if seen is not None else Counter()
+    left = list(found)
+    taken: list[Corruption] = []
+    while left and len(taken) < n:
+        used = {t.operator for t in taken}
+        best = min(left, key=lambda c: (c.operator in used, counts[c.operator]))
+        left = [c for c in left if c is not best and not set(c.changes) & set(best.changes)]
+        taken.append(best)
+        counts[best.operator] += 1
+    return taken
+
+
+class _Site:
+    """A request and the skill that answers it, prepared for the operators."""
+
+    def __init__(self, request: str, body: str, description: str, rng: random.Random, foreign: tuple[str, ...]) -> None:
+        self.request, self.description, self.rng, self.foreign = request, description, rng, foreign
+        self.lines = body.split("\n")
+        self.fenced = _fenced(self.lines)
+        clauses = re.split(r"(?<=[.!?;])\s+|\n|, | and | but ", request)
+        self.asked = [set(_content(clause)) for clause in clauses]
+        self.held = [{w.lower() for w in _WORD.findall(clause)} for clause in clauses]
+        self.said = {w.lower() for w in _WORD.findall(request)}
+        frequency = Counter(w for line in self.lines for w in set(_content(line)))
+        self.rare = {w for w, n in frequency.items() if n <= max(3, len(self.lines) // 20)}
+
+    def shared(self, line: str) -> set[str]:
+        """Words that the line shares with the sentence of the request that shares most."""
+        words = set(_content(line))
+        return max((words & asked for asked in self.asked), key=len, default=set())
+
+    def about(self, word: str, line: str) -> bool:
+        """Whether one clause of the request holds the word and another content word of the line."""
+        words = set(_content(line)) - set(_content(word)) - {word}
+        return any(len(words & asked) >= 1 and word in held for asked, held in zip(self.asked, self.held, strict=True))
+
+    def prose(self) -> Iterator[tuple[int, str]]:
+        """Lines that say something: no headings, no code."""
+        for n, line in enumerate(self.lines):
+            if line.strip() and not self.fenced[n] and not line.lstrip().startswith("#"):
+                yield n, line
+
+    def everywhere(self, operator: str, word: str, new: str) -> Iterator[Corruption]:
+        """The word replaced wherever the skill says it."""
+        changes: dict[int, str | None] = {}
+        for n, line in enumerate(self.lines):
+            changed = _replaced(line, word, new)
+            if changed != line:
+                changes[n] = changed
+        if changes:
+            yield Corruption(operator, word, changes, (word, new))
+
+
+def _content(text: str) -> Iterator[str]:
+    for word in _WORD.findall(text):
+        word = word.lower()
+        if len(word) > 2 and word not in _COMMON:
+            yield word[:PREFIX] if word.isalpha() else word
+
+
+def _fenced(lines: Sequence[str]) -> list[bool]:
+    inside, marks = False, []
+    for line in lines:
+        fence = line.lstrip().startswith(("```", "~~~"))
+        marks.append(inside or fence)
+        inside ^= fence
+    return marks
+
+
+def _replaced(text: str, word: str, new: str) -> str:
+    """Whole words only, the case of the first letter kept."""
+
+    def one(match: re.Match[str]) -> str:
+        old = match[0]
+        return new.upper() if old.isupper() and len(old) > 1 else new.capitalize() if old[0].isupper() else new
+
+    return re.sub(rf"(?<![\w-]){re.escape(word)}(?![\w-])", one, text, flags=re.IGNORECASE)
+
+
+def _steps(site: _Site) -> Iterator[Corruption]:
+    lines = [n for n, line in site.prose() if _LIST_MARK.match(line) or _VERB.match(line)]
+    for n in lines:
+        shared = site.shared(site.lines[n])
+        if len(shared) >= MIN_SHARED + 1 and len(shared & site.rare) >= MIN_SHARED:
+            gone: dict[int, str | None] = {n: None}
+            depth = len(site.lines[n]) - len(site.lines[n].lstrip())
+            for after in range(n + 1, len(site.lines)):  # what belongs to the step goes with it
+                line = site.lines[after]
+                if not line.strip() or len(line) - len(line.lstrip()) <= depth:
+                    break
+                gone[after] = None
+            yield Corruption("step-removed", " ".join(sorted(shared)), gone)
+
+
+def _swapped(site: _Site, operator: str, table: Mapping[str, tuple[str, ...]]) -> Iterator[Corruption]:
+    for word in sorted(site.said & set(table)):
+        options = [w for w in table[word] if w not in site.said]
+        if options:
+            yield from site.everywhere(operator, word, site.rng.choice(options))
+
+
+def _formats(site: _Site) -> Iterator[Corruption]:
+    yield from _swapped(site, "format-changed", neighbours(FORMATS))
+
+
+def _methods(site: _Site) -> Iterator[Corruption]:
+    table = neighbours(METHODS)
+    for n, line in site.prose():
+        words = {w.lower() for w in _WORD.findall(line)} & site.said & set(table)
+        for word in sorted(words):
+            options = [w for w in table[word] if w not in site.said]
+            if options and site.about(word, line):
+                yield Corruption("method-changed", word, {n: _replaced(line, word, site.rng.choice(options))})
+
+
+def _tools(site: _Site) -> Iterator[Corruption]:
+    table = neighbours(TOOLS)
+    yield from _swapped(site, "tool-changed", table)
+    named = {m.lower() for line in site.lines for m in re.findall(r"`([A-Za-z][\w.-]{2,24})", line)}
+    for word in sorted((site.said & named) - set(table) - _COMMON):
+        if site.foreign:
+            yield from site.everywhere("tool-changed", word, site.rng.choice(site.foreign))
+
+
+def _numbers(site: _Site) -> Iterator[Corruption]:
+    for n, line in site.prose():
+        mark = _LIST_MARK.match(line)
+        start = mark.end() if mark else 0
+        for match in _QUANTITY.finditer(line, start):
+            value = match[1]
+            if value in site.said and value not in ("0", "1") and site.about(value, line):
+                new = _other_number(value, site.rng)
+                changed = line[: match.start(1)] + new + line[match.end(1) :]
+                yield Corruption("number-changed", value, {n: changed})
+
+
+def _other_number(value: str, rng: random.Random) -> str:
+    head, *rest = re.split(r"([.,:])", value)
+    if rest and rest[0] in ".:" and len(rest) == 2:
+        tail = int(rest[1])
+        return f"{head}{rest[0]}{tail + rng.choice((1, 2, 3)) if tail < 90 else tail - 7}"
+    number = int(head) if head.isdigit() else 0
+    new = rng.choice([number * 2, number * 5, number + 3, max(1, number // 2)])
+    return "".join([str(new if new != number else number + 1), *rest])
+
+
+def _units(site: _Site) -> Iterator[Corruption]:
+    asked = {(m[1], m[3].lower()) for m in _QUANTITY.finditer(site.request) if m[3]}
+    for n, line in site.prose():
+        for match in _QUANTITY.finditer(line):
+            unit = (match[3] or "").lower()
+            if (match[1], unit) in asked and unit in UNITS:
+                changed = line[: match.start(3)] + site.rng.choice(UNITS[unit]) + line[match.end(3) :]
+                yield Corruption("unit-changed", f"{match[1]} {unit}", {n: changed})
+
+
+_AFFIRMED = {
+    "must not": ("must", "may"), "should not": ("should", "may"), "do not": ("always", "feel free to"),
+    "don't": ("always", "you may"), "does not": ("may", "does"), "doesn't": ("may", "will"), "cannot": ("can", "may"),
+    "can't": ("can", "may"), "never": ("always", "freely"), "without": ("with", "including"),
+    "avoid": ("prefer", "allow"),
+    "no": ("some", "any"), "not": ("also", "even"),
+}  # fmt: skip
+
+
+def _negations(site: _Site) -> Iterator[Corruption]:
+    clauses = re.split(r"(?<=[.!?;])\s+|\n|, ", site.request)
+    denied = [set(_content(c)) for c in clauses if _REQUEST_DENIAL.search(c)]
+    affirmed = [set(_content(c)) for c in clauses if not _REQUEST_DENIAL.search(c)]
+    for n, line in site.prose():
+        words, denial = set(_content(line)), _DENIAL.search(line)
+        shared = max((words & d for d in denied), key=len, default=set())
+        if denial and len(shared) >= MIN_SHARED and _near(line, denial, shared):
+            new = site.rng.choice(_AFFIRMED[denial[1].lower()])
+            new = new.capitalize() if denial[1][0].isupper() else new
+            changed = line[: denial.start()] + new + line[denial.end() :]
+            yield Corruption("negation-flipped", " ".join(sorted(shared)), {n: changed})
+            continue
+        shared = max((words & a for a in affirmed), key=len, default=set())
+        mark = _LIST_MARK.match(line)
+        start = mark.end() if mark else 0
+        if not denial and len(shared & site.rare) >= MIN_SHARED and _VERB.match(line[start:]):
+            verb = line[start:].lstrip("*")
+            said = site.rng.choice(("Never ", "Do not ", "Skip this: never "))
+            changed = line[:start] + said + verb[0].lower() + verb[1:].replace("**", "", line[start:].startswith("**"))
+            yield Corruption("negation-flipped", " ".join(sorted(shared)), {n: changed})
+
+
+def _near(line: str, denial: re.Match[str], shared: set[str]) -> bool:
+    """Whether what is denied is what the request speaks of: a shared word within a clause after the denial."""
+    clause = re.split(r"[.;:!?]", line[denial.end() :], maxsplit=1)[0]
+    return bool(set(_content(clause)) & shared)

@@ -1,0 +1,125 @@
+"""Graphs by digest: from memory, from the store, or extracted on the spot (SKALOS, methods 2.2, 2.8).
+
+A graph depends on nothing but the skill's digest and the extractor, so it never goes stale: it is computed once and
+kept. Reliabilities from calibration or a person lie beside it and are put on when it is read.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from metier.errors import InputError
+from metier.rerank.arrays import Arrays, arrays
+from metier.rerank.extract import RULES, Extract, extract
+from metier.rerank.graph import SkillGraph, as_dict, from_dict
+from metier.store import Store
+from metier.types import Skill
+
+KEPT = 2048
+"""Read graphs held in memory: about 80 MB at the median size, forty slates of different skills."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One skill's graph and its arrays."""
+
+    graph: SkillGraph
+    arrays: Arrays
+
+
+@dataclass(slots=True)
+class Graphs:
+    """Skill → `Read`. Safe to share between threads.
+
+    `body` reads a skill's text; without a `store` everything is extracted by rules. With one, a graph that a language
+    model made (`preferred`) wins over the rules' one, and reliabilities are applied.
+    """
+
+    body: Callable[[Skill], str]
+    store: Store | None = None
+    by_rules: Extract = extract
+    preferred: str | None = None
+    _held: OrderedDict[str, Read] = field(default_factory=OrderedDict, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def __call__(self, skill: Skill) -> Read:
+        """The skill's graph. Raises what `body` raises when the text cannot be read."""
+        key = skill.digest or skill.id
+        with self._lock:
+            held = self._held.get(key)
+            if held is not None:
+                self._held.move_to_end(key)
+                return held
+        graph = self.stored(skill) or self.by_rules(skill, self.body(skill))
+        if self.store is not None:
+            graph = graph.reweighted(reliabilities(self.store, skill.digest))
+        read = Read(graph, arrays(graph))
+        with self._lock:
+            self._held[key] = read
+            while len(self._held) > KEPT:
+                self._held.popitem(last=False)
+        return read
+
+    def stored(self, skill: Skill) -> SkillGraph | None:
+        """The graph in the store, the preferred extractor's first; None where there is none."""
+        if self.store is None or not skill.digest:
+            return None
+        order = [e for e in (self.preferred, RULES) if e]
+        found = {r["extractor"]: r["graph"] for r in self.store.rows(
+            "SELECT extractor, graph FROM graphs WHERE digest = ?", (skill.digest,))}  # fmt: skip
+        blob = next((found[e] for e in order if e in found), None)
+        return _unpacked(blob) if blob is not None else None
+
+    def forget(self, digest: str) -> None:
+        """The next read sees the store again."""
+        with self._lock:
+            self._held.pop(digest, None)
+
+
+def _unpacked(blob: bytes) -> SkillGraph | None:
+    try:
+        return from_dict(json.loads(zlib.decompress(blob)))
+    except (InputError, ValueError, zlib.error):
+        return None  # written by another version or damaged: it is a cache, so it is made anew
+
+
+def save(store: Store, graphs: Iterable[SkillGraph]) -> int:
+    """The graphs are in the store, replacing those of the same digest and extractor; returns how many."""
+    now = time.time()
+    return store.write_many(
+        "INSERT INTO graphs VALUES (?, ?, ?, ?) ON CONFLICT (digest, extractor) "
+        "DO UPDATE SET graph = excluded.graph, at = excluded.at",
+        [(g.digest, g.extractor, _packed(g), now) for g in graphs],
+    )
+
+
+def _packed(graph: SkillGraph) -> bytes:
+    return zlib.compress(json.dumps(as_dict(graph), ensure_ascii=False).encode("utf-8", "surrogatepass"), 6)
+
+
+def known(store: Store, extractor: str) -> frozenset[str]:
+    """Digests that have a graph by this extractor."""
+    return frozenset(r["digest"] for r in store.rows("SELECT digest FROM graphs WHERE extractor = ?", (extractor,)))
+
+
+def reliabilities(store: Store, digest: str) -> dict[str, float]:
+    """Element → reliability, where anyone judged it."""
+    rows = store.rows("SELECT element, value FROM reliabilities WHERE digest = ?", (digest,))
+    return {r["element"]: float(r["value"]) for r in rows}
+
+
+def judge(store: Store, rows: Sequence[tuple[str, str, float, str]], *, origin: str) -> int:
+    """(digest, element, value, why) are kept; calibration never overwrites a person's word."""
+    now = time.time()
+    guard = "" if origin == "person" else " WHERE reliabilities.origin <> 'person'"
+    return store.write_many(
+        "INSERT INTO reliabilities VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (digest, element) DO UPDATE SET "
+        f"value = excluded.value, origin = excluded.origin, why = excluded.why, at = excluded.at{guard}",
+        [(digest, element, value, origin, why, now) for digest, element, value, why in rows],
+    )

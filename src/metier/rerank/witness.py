@@ -1,0 +1,215 @@
+"""The Rerank stage: look-alike skills told apart by whether one implementation covers the whole request (SKALOS).
+
+    W(q, s) = max over implementations ι of  min over requirements r of  max over paths P of  branch(P, r)
+    score   = z(text) + λ·z(W)
+
+Among look-alikes, whose weakest link is mostly the same statement, W is lowered by what a sibling says for the request
+and this one does not (`contrast.py`), and is 0 where this one contradicts the request. Between skills that are nobody's
+look-alike the text score stands unless `general` says otherwise: on real requests W did not order those better
+(docs/decisions/0051).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metier.errors import MetierError
+from metier.rerank.arrays import stack
+from metier.rerank.contrast import Contrast, contrast, groups
+from metier.rerank.cover import cover
+from metier.rerank.keep import Read
+from metier.rerank.maxmin import FLOOR, Witness, matches, required, witness
+from metier.rerank.request import Need, needs
+from metier.rerank.terms import code
+from metier.text import one_line
+from metier.types import Candidate, Encoder, Evidence, Skill, Slate, ranked
+
+LAMBDA = 0.5
+"""Weight of z(W) against z(text) (methods 2.7)."""
+GENERAL = 0.0
+"""The same weight between skills that are nobody's look-alike: off, by measurement (docs/decisions/0051)."""
+STEEP = 1.0
+"""How fast W falls with what a look-alike lacks: W·exp(−STEEP·lack)."""
+COVERED = 0.35
+"""Branch from which a requirement is called covered in the evidence."""
+SHOWN = 3
+"""Covered requirements named in the evidence."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Rerank:
+    """slate → the same candidates, look-alikes reordered by their witness, each with its evidence."""
+
+    graph: Callable[[Skill], Read]
+    """A skill's graph and arrays (`keep.Graphs`)."""
+    encoder: Encoder | None = None
+    lam: float = LAMBDA
+    general: float = GENERAL
+
+    name: ClassVar[str] = "rerank"
+
+    def __call__(self, slate: Slate) -> Slate:
+        """Never adds or drops a candidate; the order given does not matter."""
+        wanted = needs(slate.task.text)
+        if not slate.candidates:
+            return slate
+        order = ranked(slate.candidates)
+        if not wanted:
+            return replace(
+                slate, candidates=tuple(c.found(_without("the request states no requirement")) for c in order)
+            )
+        read = [_readable(self.graph, c.skill) for c in order]
+        have = [i for i, r in enumerate(read) if r is not None]
+        if not have:
+            return replace(slate, candidates=tuple(c.found(_without("its text could not be read")) for c in order))
+        judged = judge([r for r in read if r is not None], wanted)
+        text = z(np.array([c.score for c in order]))
+        score = self._scores(text, judged, have)
+        found = {i: position for position, i in enumerate(have)}
+        after = [
+            c.found(judged.evidence(found[i]), score=float(score[i]))
+            if i in found
+            else c.found(_without("its text could not be read"), score=float(score[i]))
+            for i, c in enumerate(order)
+        ]
+        marked = slate.cover or self._cover(order, judged, have, score)
+        return replace(slate, candidates=ranked(after), cover=marked)
+
+    def _scores(self, text: Floats, judged: Judged, have: Sequence[int]) -> Floats:
+        score = text.copy()
+        if self.general:
+            score[have] += self.general * z(judged.worth)
+        for group in judged.groups:
+            rows = np.array([have[m] for m in group])
+            score[rows] = among(text[rows], judged.worth[group], self.lam, score[rows].max())
+        rounded: Floats = np.round(score, 9)
+        return rounded
+
+    def _cover(self, order: Sequence[Candidate], judged: Judged, have: Sequence[int], score: Floats) -> tuple[str, ...]:
+        best_first = sorted(range(len(have)), key=lambda m: (-score[have[m]], order[have[m]].skill.id))
+        chosen = cover(judged.values, best_first, judged.groups)
+        return tuple(order[have[m]].skill.id for m in chosen)
+
+
+def _readable(graph: Callable[[Skill], Read], skill: Skill) -> Read | None:
+    try:
+        return graph(skill)
+    except (MetierError, OSError):
+        return None
+
+
+def _without(why: str) -> Evidence:
+    return Evidence("rerank", FLOOR, f"no witness: {why}")
+
+
+def z(values: Floats) -> Floats:
+    """Standard scores; all zeros for an inert channel."""
+    spread = float(values.std()) if len(values) else 0.0
+    return (values - values.mean()) / spread if spread > 1e-12 else np.zeros(len(values))
+
+
+def among(text: Floats, worth: Floats, lam: float, top: float) -> Floats:
+    """Scores of one group of look-alikes: z(text) + λ·z(W), shifted so that its best stands where the best text stood.
+
+    A contradicted member (W = 0) ends below every uncontradicted one (methods 2.5a).
+    """
+    raw = text + lam * z(worth)
+    sound = worth > 0.0
+    if sound.any() and not sound.all():
+        limit = raw[sound].min()
+        below = raw[~sound]
+        raw[~sound] = limit - 1e-3 - (below.max() - below)
+    shifted: Floats = raw + (top - raw.max())
+    return shifted
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Everything the stage found out about one slate."""
+
+    needs: tuple[Need, ...]
+    read: tuple[Read, ...]
+    witness: Witness
+    values: Floats
+    """(skills, requirements): branches after floor, weights and alternatives."""
+    groups: tuple[list[int], ...]
+    worth: Floats
+    """W after contrast and contradiction; what is combined with the text score."""
+    contrasts: Mapping[int, tuple[Contrast, int]]
+    """Skill → its group's contrast and its place in it."""
+
+    def evidence(self, m: int) -> Evidence:
+        """The witness of skill `m` as a sentence, and as data."""
+        branch, path, nodes = self.witness.branches[m], self.witness.paths[m], self.read[m].graph.nodes
+        offset = int(sum(len(r.graph.nodes) for r in self.read[:m]))
+        via = [nodes[p - offset].text if p >= 0 else None for p in path]
+        covered = [j for j in np.argsort(-branch, kind="stable") if branch[j] >= COVERED]
+        weakest = int(branch.argmin())
+        parts = (
+            [f"covers {', '.join(self.needs[j].label for j in covered[:SHOWN])}"]
+            if covered
+            else ["covers nothing fully"]
+        )
+        if not covered or weakest != covered[0]:
+            source = f', via "{one_line(via[weakest] or "", 60)}"' if via[weakest] else ""
+            parts.append(f"weakest: {self.needs[weakest].label} ({max(float(branch[weakest]), FLOOR):.2f}{source})")
+        clash, telling = self._compared(m)
+        if clash:
+            parts.insert(0, clash)
+        detail = {
+            "W": round(float(self.witness.hard[m]), 4),
+            "soft": round(float(self.witness.soft[m]), 4),
+            "requirements": [
+                {"text": n.text, "label": n.label, "weight": n.weight, "branch": round(float(b), 4), "via": v}
+                for n, b, v in zip(self.needs, branch, via, strict=True)
+            ],
+            "weakest": self.needs[weakest].label,
+            "contradiction": clash,
+            "telling": telling,
+        }
+        return Evidence("rerank", round(float(self.worth[m]), 6), "; ".join(parts), detail)
+
+    def _compared(self, m: int) -> tuple[str | None, str | None]:
+        if m not in self.contrasts:
+            return None, None
+        found, place = self.contrasts[m]
+        clash = found.clashes[place]
+        telling = found.telling[place] or None
+        if clash is None or self.worth[m] > 0.0:
+            return None, telling
+        label = self.needs[clash.need].label
+        said = (
+            f'contradicts {label}: "{one_line(clash.said, 80)}" where a look-alike says "{one_line(clash.instead, 80)}"'
+        )
+        return said, telling
+
+
+def judge(read: Sequence[Read], wanted: tuple[Need, ...]) -> Judged:
+    """Witness, look-alike groups and contrasts of these skills for these needs (not empty)."""
+    stacked = stack([r.arrays for r in read])
+    phi, rarity = matches(stacked, wanted)
+    found = witness(stacked, phi, wanted)
+    keys = sorted({code(key) for need in wanted for key, _, _ in need.terms})
+    weights = dict(zip(keys, rarity.tolist(), strict=True))
+    shared = [r.arrays.same.tolist() for r in read]
+    alike = groups(shared)
+    worth = found.soft.copy()
+    contrasts: dict[int, tuple[Contrast, int]] = {}
+    for group in alike:
+        members = [list(zip(shared[m], (n.text for n in read[m].graph.nodes), strict=True)) for m in group]
+        told = contrast(members, wanted, weights)
+        lack = told.gain.max() - told.gain
+        worth[group] = float(found.soft[group].max()) * np.exp(-STEEP * lack)
+        clashed = np.array([c is not None for c in told.clashes])
+        if not clashed.all():
+            worth[np.array(group)[clashed]] = 0.0
+        contrasts |= {m: (told, place) for place, m in enumerate(group)}
+    values = required(found.branches, wanted)
+    return Judged(wanted, tuple(read), found, values, tuple(alike), worth, contrasts)
