@@ -79,7 +79,8 @@ class Gate:
     ) -> Gate:
         """The gate that a configuration describes; `clusters` are the index's families of look-alikes."""
         return cls(
-            bank, encoder, runnable, ChainMap(dict(config.families), _mutable(clusters)), eta=config.eta, etas=config.etas,
+            bank, encoder, runnable, ChainMap(dict(config.families), _mutable(clusters)),
+            eta=config.eta, etas=config.etas,
             explore=config.explore, seed=config.seed, cold_tokens=config.cold_tokens, exchange=config.exchange,
             stale=config.stale, safety_critical=frozenset(config.safety_critical), allow=frozenset(config.allow),
             exclude=frozenset(config.exclude),
