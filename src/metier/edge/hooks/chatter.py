@@ -18,7 +18,10 @@ _CHATTER = frozenset(
     |спасибо|да|нет|привет|дальше|продолжай|谢谢|好的|好|继续|你好|是的|是|不|不用|ありがとう|はい|いいえ|こんにちは|続けて
     |감사합니다|네|아니요|안녕하세요|계속""".replace("\n", " ").split("|")
 )  # fmt: skip
-_MARKS = " .!?,;:…。!?、~*'\"()-"
+SHORT = 80
+"""Characters of a prompt that can be small talk or a sum."""
+_BREAKS = re.compile(r"[,;:.!?…。！？、，]+")
+_MARKS = " ~*'\"()-"
 _CHATTER = frozenset(" ".join(said.split()) for said in _CHATTER)
 
 
@@ -30,5 +33,7 @@ def needless(prompt: str) -> bool:
     said = " ".join(prompt.split())
     if not any(c.isalnum() for c in said) or said.startswith("/"):
         return True
-    bare = said.lower().strip(_MARKS)
-    return bare in _CHATTER or (len(said) <= 80 and _ARITHMETIC.fullmatch(said) is not None)
+    pieces = [piece for part in _BREAKS.split(said.lower()) if (piece := part.strip(_MARKS))]
+    if len(said) <= SHORT and all(piece in _CHATTER for piece in pieces):
+        return True
+    return len(said) <= SHORT and _ARITHMETIC.fullmatch(said) is not None
