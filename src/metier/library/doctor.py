@@ -40,13 +40,21 @@ KINDS: Mapping[str, str] = {
 }
 """What can be found, most costly first, and what each means."""
 
-_LOST = {"binary", "empty-file", "nothing-to-route", "unreadable-file", "unreadable-folder", "bad-row", "damaged-file",
-         "too-deep"}  # fmt: skip
-_STANDARD = {
-    "allowed-tools-type", "compatibility-too-long", "compatibility-type", "description-too-long", "key-spelling",
-    "metadata-type", "name-characters", "name-differs-from-folder", "name-too-long", "empty-body", "file-name",
-}  # fmt: skip
-_FORM = {"byte-order-mark", "crlf", "bare-cr", "control-characters", "duplicate-key", "link-loop", "duplicate-id"}
+CODES: Mapping[str, str] = {
+    code: kind
+    for kind, codes in {
+        "lost": "bad-row binary damaged-file empty-file nothing-to-route too-deep unreadable-file unreadable-folder",
+        "refused": "closing-fence description-type empty-front-matter encoding front-matter-too-deep "
+        "front-matter-too-long key-sign late-front-matter missing-closing-fence missing-description missing-name "
+        "missing-opening-fence name-type no-front-matter not-a-mapping one-line-front-matter opening-fence quote "
+        "reserved-character stray-fence tab unquoted-colon yaml",
+        "standard": "allowed-tools-type compatibility-too-long compatibility-type description-too-long empty-body "
+        "file-name key-spelling metadata-type name-characters name-differs-from-folder name-too-long",
+        "form": "bare-cr byte-order-mark control-characters crlf dead-link duplicate-id duplicate-key link-loop",
+    }.items()
+    for code in codes.split()
+}
+"""Every code of a reader's problem, and the kind of finding it is; docs/errors.md explains each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +142,7 @@ def examine(
 
 def kind_of(code: str) -> str:
     """The kind of a reader's problem, by its code."""
-    if code in _LOST:
-        return "lost"
-    return "standard" if code in _STANDARD else "form" if code in _FORM else "refused"
+    return CODES.get(code, "refused")
 
 
 def _problems(problems: Iterable[Problem]) -> Iterator[Finding]:

@@ -101,7 +101,8 @@ def from_fields(front: Mapping[str, Any], body: str, *, path: str, folder: str =
     """A skill whose front matter is already data, such as a row of a JSONL library."""
     notes: list[Problem] = []
     parsed = _fields(_front.Front(dict(front)), body, folder, notes, told=False)
-    return replace(parsed, problems=tuple(replace(p, path=path) for p in notes))
+    usable = bool(parsed.description or body.strip())
+    return replace(parsed, problems=tuple(replace(p, path=path) for p in notes), usable=usable)
 
 
 def render(parsed: Parsed) -> str:

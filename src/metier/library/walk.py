@@ -105,8 +105,8 @@ class Walk:
         prefix = real + "/"
         for each in files:
             link = each.is_symlink()
-            if link and not known and each.is_dir():
-                self.links.append((index, each.path, f"{relative}/{each.name}".lstrip("/"), depth + 1))
+            if link and not known:
+                self._link(index, each, f"{relative}/{each.name}".lstrip("/"), depth + 1)
             if owners:
                 self._enter(each, prefix + each.name, owners, follow=link and is_marker(each.name))
         if folders and depth >= DEPTH:
@@ -118,6 +118,19 @@ class Walk:
             self._visit(index, each.path, prefix + each.name, below, depth + 1, owners)
         if found is not None:
             found.stamp = stamp(owners[-1][1], now)
+
+    def _link(self, index: int, each: os.DirEntry[str], relative: str, depth: int) -> None:
+        """A link to a folder is set aside; one that leads nowhere is noted."""
+        try:
+            folder = each.is_dir()
+            dead = not folder and not os.access(each.path, os.F_OK)
+        except OSError:
+            folder, dead = False, True  # a link to itself
+        if folder:
+            self.links.append((index, each.path, relative, depth))
+        elif dead and not is_marker(each.name):
+            self._problem(each.path, "dead-link", f"a link leads to '{Path(each.path).readlink()}', which is not there",
+                          "remove it, or restore what it leads to")  # fmt: skip
 
     def _enter(self, each: os.DirEntry[str], real: str, owners: list[tuple[int, list[Stat]]], *, follow: bool) -> None:
         for cut, stats in owners:
