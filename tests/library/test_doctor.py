@@ -143,10 +143,10 @@ def test_every_code_has_its_kind_and_its_row_in_the_documentation() -> None:
             if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in CALLS:
                 constants = (arg.value for arg in node.args if isinstance(arg, ast.Constant))
                 written |= {value for value in constants if isinstance(value, str)}
-            if isinstance(node, ast.Tuple) and len(node.elts) == 3 and isinstance(node.elts[0], ast.Constant):
-                written.add(node.elts[0].value)  # code, message, remedy = …
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "(code, message, remedy)":
+                written.add(ast.literal_eval(node.value.elts[0]))  # type: ignore[attr-defined]
     codes = {text for text in written if isinstance(text, str) and re.fullmatch(r"[a-z]+(-[a-z]+)*", text)}
     assert set(CODES) - codes == set()
-    assert codes - set(CODES) <= {"name", "description", "compatibility", "allowed-tools", "metadata", "cp"}
+    assert codes - set(CODES) <= {"name", "description", "compatibility", "allowed-tools", "metadata"}
     assert rows == set(CODES) | FOUND
     assert set(CODES.values()) <= set(KINDS) and kind_of("crlf") == "form"
