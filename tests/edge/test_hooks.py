@@ -101,7 +101,8 @@ def test_small_talk_sums_and_commands_of_the_host_get_nothing(said: str) -> None
 @pytest.mark.parametrize(
     "said",
     ["why is this query slow", "fill in the form", "use pdf-forms", "$pdf-forms", "git", "修复这个查询",
-     "notes for 2.1", "thanks, now write the release notes", "what is 17 * 23 in the style of a form?", "continue with the migration"],
+     "notes for 2.1", "thanks, now write the release notes", "what is 17 * 23 in the style of a form?",
+     "continue with the migration"],
 )  # fmt: skip
 def test_anything_that_may_be_work_is_looked_up(said: str) -> None:
     assert not needless(said)

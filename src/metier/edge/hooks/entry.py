@@ -5,7 +5,7 @@ nothing: where a warm `metier serve` runs it asks that, over a plain socket, and
 rest of metier. A second thread does all the work; the first one waits, answers `{}` at the deadline, and leaves.
 """
 # pathlib costs more than everything else this file imports
-# ruff: noqa: PTH109, PTH111, PTH112, PTH118, PTH123
+# ruff: noqa: PTH100, PTH109, PTH111, PTH112, PTH118, PTH120, PTH123
 
 import _thread
 import os
@@ -74,11 +74,9 @@ def answer(data: bytes, argv: "list[str]", state: "dict[str, Any]") -> bytes:
 def cold(event: "dict[str, Any]", host: str, home: "str | None", state: "dict[str, Any]") -> "dict[str, Any]":
     """The answer computed in this very process."""
     prompt = event.get("prompt")
-    if event.get("hook_event_name") in ("UserPromptSubmit", "BeforeAgent"):
-        from metier.edge.hooks.chatter import needless
-
-        if not isinstance(prompt, str) or needless(prompt):
-            return {}
+    asked = event.get("hook_event_name") in ("UserPromptSubmit", "BeforeAgent")
+    if asked and (not isinstance(prompt, str) or _needless(prompt)):
+        return {}
     from metier.assemble.settings import load
     from metier.assemble.workshop import Workshop
     from metier.edge.hooks.answer import answer as answered
@@ -91,6 +89,16 @@ def cold(event: "dict[str, Any]", host: str, home: "str | None", state: "dict[st
     if not os.environ.get("METIER_HOOK_DEADLINE"):
         state["deadline"] = config.hook_deadline
     return answered(event, Workshop(config, cwd=Path(folder)), host=host, complain=_complain)
+
+
+def _needless(prompt: str) -> bool:
+    """`chatter.needless`, found beside this file: by its full name, all nouns of metier would be loaded with it."""
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    try:
+        import chatter  # type: ignore[import-not-found]
+    finally:
+        del sys.path[0]
+    return bool(chatter.needless(prompt))
 
 
 def ask(body: bytes, host: str, home: "str | None", seconds: float) -> "bytes | None":
