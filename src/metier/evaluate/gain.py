@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from metier.evaluate import policy
 from metier.evaluate.panel import Recorded
-from metier.gate.gain import Panel, Predictions, Rule, Tasks, gain_interval, predict
+from metier.gate.gain import Panel, Predictions, Rule, Tasks, predict, seen_interval
 from metier.text import words
 
 Floats = NDArray[np.float64]
@@ -280,7 +280,7 @@ def calibration(done: Evaluated) -> list[dict[str, float]]:
     for rows in np.array_split(order, min(BINS, len(order))):
         if len(rows):
             observed = done.gains[rows]
-            low, high = gain_interval(float(observed.sum()), len(rows))
+            low, high = seen_interval(observed)
             out.append({"tau": float(done.found.tau[rows].mean()), "gain": float(observed.mean()), "low": low,
                         "high": high, "n": float(len(rows))})  # fmt: skip
     return out

@@ -9,6 +9,7 @@ as arrays; a look at the largest row number tells which skills have news.
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -72,7 +73,7 @@ class Bank:
                     (
                         row_key(row), known[key], bundle(o.skills), bundle(o.digests), o.stack, o.family,
                         o.arm if row.gain is None else "pair", o.success, row.gain, o.tokens, o.repeat,
-                        o.at or time.time(), o.origin, o.propensity, o.route,
+                        o.at or time.time(), o.origin, o.propensity or _propensity(c, o), o.route,
                     ),
                 ).rowcount  # fmt: skip
                 if row.vector is not None and row.encoder:
@@ -201,6 +202,19 @@ def _row(row: Any) -> Row:
         at=row["at"], origin=row["origin"], propensity=row["propensity"], route=row["route"],
     )  # fmt: skip
     return Row(outcome, row["name"], row["gain"], row["key"])
+
+
+def _propensity(c: Any, o: Outcome) -> float | None:
+    """The logged probability of the arm that a route took by exploration; None where nothing was drawn (rule 3.4a)."""
+    if o.route is None or len(o.skills) != 1:
+        return None
+    row = c.execute("SELECT slate FROM routes WHERE id = ?", (o.route,)).fetchone()
+    shown = json.loads(row["slate"])["candidates"] if row is not None else []
+    for each in shown:
+        drawn = "use" if each.get("level") == "load" else "skip" if each.get("reason") == "explore" else None
+        if each.get("id") == o.skills[0] and each.get("propensity") is not None and drawn == o.arm:
+            return float(each["propensity"])
+    return None
 
 
 def _keep_vector(c: Any, encoder: str, task: int, vector: Any, name: str) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 
 from metier.errors import InputError
 from metier.gate.bank import Bank
-from metier.gate.gain import gain_interval
+from metier.gate.gain import seen_interval
 from metier.gate.imports import EVIDENCE, OUTCOME, ROWS, SUPPORT
 from metier.gate.pairs import Pairs
 from metier.gate.rows import Row, bundle
@@ -140,7 +140,7 @@ def _of(pairs: Pairs, family: str, name: str) -> np.ndarray[Any, np.dtype[np.boo
 
 
 def _told(pairs: Pairs, family: str) -> dict[str, Any]:
-    low, high = gain_interval(float(pairs.gains.sum()), len(pairs))
+    low, high = seen_interval(pairs.gains)
     return {
         "family": family, "n": len(pairs), "tau": round(float(pairs.gains.mean()), 4),
         "interval": [round(low, 4), round(high, 4)], "success_without": _mean(pairs.y0),

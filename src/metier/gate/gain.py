@@ -318,6 +318,15 @@ def gain_interval(summed: float, count: float, *, level: float = LEVEL) -> tuple
     return 2.0 * low - 1.0, 2.0 * high - 1.0
 
 
+def seen_interval(gains: Floats, *, level: float = LEVEL) -> tuple[float, float]:
+    """The same for gains at hand, widened to hold their mean: unanimous gains lie at the posterior's edge."""
+    if not len(gains):
+        return gain_interval(0.0, 0.0, level=level)
+    mean = float(gains.mean())
+    low, high = gain_interval(float(gains.sum()), len(gains), level=level)
+    return min(low, mean), max(high, mean)
+
+
 def beta_interval(a: float, b: float, *, level: float = LEVEL) -> tuple[float, float]:
     """The central interval of Beta(a, b) for a, b ≥ 1, by integrating its density on a grid about its mean."""
     mean = a / (a + b)
