@@ -73,6 +73,10 @@ def make_stage(name: str, shop: Workshop, opened: Opened, encoder: Encoder | Non
             refresh=shop.fresh,
             nothing=_nowhere(opened),
         )
+    if name == "rerank" and config.rerank:
+        from metier.rerank.witness import LAMBDA, Rerank
+
+        return Rerank(graph=shop.graphs, encoder=encoder, lam=LAMBDA if config.lam is None else config.lam)
     if name == "gate":
         from metier.gate.decide import Gate
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from metier.gate.runnable import Runnable
     from metier.library.doctor import Report
     from metier.library.scan import Root
+    from metier.rerank.keep import Graphs
 
 INLINE_SECONDS = 0.05
 """A library that was scanned this fast is looked at again before a route; a larger one behind it."""
@@ -88,6 +89,13 @@ class Workshop:
         from metier.gate.runnable import Runnable
 
         return Runnable(host=self.config.host)
+
+    @cached_property
+    def graphs(self) -> Graphs:
+        """Capability graphs by digest, made by rules where the store has none."""
+        from metier.rerank.keep import Graphs
+
+        return Graphs(self.body, self.store)
 
     def append(self, outcome: Outcome) -> None:
         """The outcome is a row of the bank, on disk. Raises `BankError`."""
