@@ -1,4 +1,4 @@
-"""Every numbered rule of the pages names a test, and every claimed test exists and belongs to a rule that is written."""
+"""Every numbered rule of the pages names a test; every claimed test exists and belongs to a written rule."""
 
 import ast
 import re

@@ -63,7 +63,7 @@ def main(words: Sequence[str]) -> int:
     verb, rest = _split(words)
     if verb is None:
         return _without_verb(rest)
-    parser = _parser(verb)
+    parser = parser_of(verb)
     args = parser.parse_args(rest)
     screen = Screen(json_wanted=args.json, quiet=args.quiet, out=sys.stdout, err=sys.stderr)
     module = importlib.import_module(f"{_HERE}.{VERBS[verb][0]}")
@@ -118,7 +118,8 @@ def overview() -> str:
     )
 
 
-def _parser(verb: str) -> argparse.ArgumentParser:
+def parser_of(verb: str) -> argparse.ArgumentParser:
+    """The parser of one verb, its own arguments and the common ones."""
     name, about = VERBS[verb]
     parser = argparse.ArgumentParser(prog=f"metier {verb}", description=about[0].upper() + about[1:] + ".")
     module = importlib.import_module(f"{_HERE}.{name}")
