@@ -122,11 +122,11 @@ def speed(tree: Path, work: Path) -> dict[str, Any]:
 def many(work: Path) -> dict[str, Any]:
     """A catalogue of 100,000 skills, made from the real ones under new names: opened, asked, decoded."""
     real = catalogue.open(work).skills
-    made = (replace(real[i % len(real)], id=f"given:c{i // len(real)}/{i}", name=f"{real[i % len(real)].name}-{i}")
+    made = tuple(replace(real[i % len(real)], id=f"given:c{i // len(real)}/{i}", name=f"{real[i % len(real)].name}-{i}")
             for i in range(MANY))  # fmt: skip
     folder = work / "many"
     start = time.perf_counter()
-    catalogue.write(replace(catalogue.open(work), skills=tuple(made)), folder)
+    catalogue.write(replace(catalogue.open(work), skills=made), folder)
     written = time.perf_counter() - start
     opening, asking, decoding = [], [], []
     for i in range(ROUNDS * 5):

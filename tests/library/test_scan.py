@@ -363,3 +363,25 @@ def test_one_row_in_two_files_is_one_document_even_in_evaluation(tmp_path: Path)
     pool.write_text("".join(json.dumps(row) + "\n" for row in rows()), encoding="utf-8")
     gold.write_text(json.dumps(rows()[0]) + "\n" + json.dumps({**rows()[0], "id": "b"}) + "\n", encoding="utf-8")
     assert ids(scan([pool, gold], collapse=False)) == ["given:a/one", "given:two", "given:three", "given:b"]
+
+
+def test_a_mended_link_is_no_problem_any_more(tmp_path: Path) -> None:
+    folder = put(tmp_path, "pdf")
+    (folder / "data").symlink_to(tmp_path / "elsewhere")
+    before = rescan_later([tmp_path])
+    assert codes(before) == ["dead-link"]
+    (tmp_path / "elsewhere").mkdir()
+    assert codes(scan([tmp_path], previous=before)) == []
+
+
+def test_spools_that_no_library_needs_are_swept(tmp_path: Path) -> None:
+    from metier.library.rows import spooled, stamp_of, sweep
+
+    file, spool = tmp_path / "library.jsonl", tmp_path / "spool"
+    stamps = []
+    for row in rows()[:2]:
+        file.write_text(json.dumps(row) + "\n", encoding="utf-8")
+        scan([file], spool=spool)
+        stamps.append(stamp_of(str(file)))
+    sweep(spool, [(str(file), stamps[1])])
+    assert [spooled(spool, str(file), stamp) for stamp in stamps] == [False, True]

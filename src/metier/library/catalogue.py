@@ -134,6 +134,8 @@ def open(folder: Path) -> Library:
     start = len(_MAGIC) + 8
     if bytes(data[: len(_MAGIC)]) != _MAGIC:
         raise IndexProblem(f"{path}: the catalogue is of another format; run: metier index --full")
+    if len(data) < start:
+        raise _damaged(text, "it ends before its head")
     length, check = (int.from_bytes(data[start - 8 + i : start - 4 + i], "little") for i in (0, 4))
     raw = bytes(data[start : start + length])
     if len(raw) != length or zlib.crc32(raw) != check:

@@ -15,7 +15,7 @@ import os
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -212,6 +212,15 @@ def body(folder: Path, path: str, stamp: str, row_id: str) -> str | None:
             return file.read(int(table["length"][at])).decode("utf-8", "replace")
     except (OSError, ValueError):
         return None  # absent, empty or cut short: the caller reads the file itself
+
+
+def sweep(folder: Path, keep: Iterable[tuple[str, str]]) -> None:
+    """Only the spools of the (file, stamp) pairs in `keep` are left; those that cannot be removed stay."""
+    names = {spool_name(path, stamp) for path, stamp in keep}
+    if folder.is_dir():
+        for each in folder.iterdir():
+            if each.is_dir() and each.name not in names and not each.name.startswith("."):
+                shutil.rmtree(each, ignore_errors=True)
 
 
 def _key(row_id: str) -> int:

@@ -17,6 +17,7 @@ from metier.errors import LibraryError
 from metier.library import catalogue, rows, skillmd
 from metier.library.folder import MARK, contents, is_marker, row_of, unchanged
 from metier.library.mentions import missing
+from metier.library.walk import CODES as WALK_CODES
 from metier.library.walk import Found, Root, Walk
 from metier.text import count_tokens
 from metier.types import Library, Problem, Requirement, Scope, Shadowed, Skill
@@ -125,8 +126,10 @@ def read_folder(address: str, root: Root, skill_id: str = "") -> tuple[Skill | N
     problems = list(parsed.problems)
     if name != "SKILL.md":
         problems.append(Problem(path, 1, "file-name", f"the file is called '{name}'", "rename it to SKILL.md"))
-    problems += (Problem(f"{address}/{file}", 0, "unreadable-file", "the file cannot be read, so the skill's digest "
-                         "does not cover it", "give read permission") for file in read.unread)  # fmt: skip
+    if read.unread:
+        files = ", ".join(read.unread[:5])
+        problems.append(Problem(path, 1, "unreadable-file", f"cannot be read, so the digest does not cover: {files}",
+                                "give read permission"))  # fmt: skip
     if not parsed.usable:
         return None, problems
     lacks = missing(parsed.body, read.files)
@@ -182,7 +185,9 @@ def _same(previous: Library, walk: Walk, places: Sequence[Root], files: dict[int
         return False
     if spool is not None and not all(rows.spooled(spool, str(places[i].path), stamp) for i, stamp in files.items()):
         return False
-    if any(found.stamp.endswith(MARK) for found in walk.skills) or walk.problems:
+    if any(found.stamp.endswith(MARK) for found in walk.skills):
+        return False
+    if walk.problems or any(problem.code in WALK_CODES for problem in previous.problems):
         return False
     found = [catalogue.key("given", each.address, each.stamp) for each in walk.skills]
     found += (catalogue.key("given", address, walk.skills[i].stamp) for i, address, _ in walk.aliases)
@@ -207,7 +212,8 @@ def _drafts(
             for address, stamp in zip(skill.addresses, skill.stamp.split(","), strict=False):
                 old[address] = (skill, stamp)
         for problem in previous.problems:
-            noted.setdefault(problem.path.rpartition("/")[0], []).append(problem)
+            if problem.code not in WALK_CODES:
+                noted.setdefault(problem.path.rpartition("/")[0], []).append(problem)
     more: dict[int, list[str]] = {}
     for i, address, _ in walk.aliases:
         more.setdefault(i, []).append(address)

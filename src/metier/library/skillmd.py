@@ -21,6 +21,8 @@ from metier.types import Flag, Problem, Requirement
 
 NAME_LENGTH = 64
 """Agent Skills standard: characters of a name."""
+NAME_KEPT = 200
+"""Characters of a name that are kept; the longest public one has 95."""
 DESCRIPTION_LENGTH = 1024
 """Agent Skills standard: characters of a description."""
 COMPATIBILITY_LENGTH = 500
@@ -172,11 +174,12 @@ def _name(data: Mapping[str, Any], folder: str, note: Any, *, told: bool, plain:
     stated = data.get("name")
     shown = _shown(stated)
     if isinstance(stated, str) and stated.strip():
-        name = " ".join(stated.split())
+        name = whole = " ".join(stated.split())
+        name = name[:NAME_KEPT]
         if plain and _NOT_TEXT.match(name):
             note("name", "name-type", f"'name: {name}' is no text in YAML", f"write name: '{name}'")
-        if len(name) > NAME_LENGTH:
-            note("name", "name-too-long", f"the name has {len(name)} characters, {NAME_LENGTH} are allowed: {shown}",
+        if len(whole) > NAME_LENGTH:
+            note("name", "name-too-long", f"the name has {len(whole)} characters, {NAME_LENGTH} are allowed: {shown}",
                  "shorten it")  # fmt: skip
         if not _NAME.match(name):
             note("name", "name-characters", f"the name {shown} is not lower-case letters, digits and single hyphens",

@@ -15,6 +15,8 @@ from pathlib import Path
 from metier.library.folder import DEPTH, SKIP, Stat, entry, is_marker, marker, stamp
 from metier.types import Problem, Scope
 
+CODES = frozenset(("unreadable-folder", "too-deep", "link-loop", "dead-link"))
+"""Codes of the problems that every walk finds anew."""
 _NOT_FILES = ("/proc/", "/sys/", "/dev/")
 """Where a link never leads to skills, and where reading can hang."""
 
