@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from metier.assemble import settings
 from metier.assemble.workshop import Workshop
 from metier.edge.cli.screen import Screen
+from metier.edge.hooks.desk import Desk as Hooks
 from metier.edge.web import server
 
 
@@ -41,6 +43,16 @@ def run_serve(args: argparse.Namespace, screen: Screen) -> int:
         screen.out.flush()
 
     shop = Workshop(args.config, paths=args.skills)
-    server.serve(shop, host=args.bind, port=args.port, allow=args.allow_host, ready=ready)
+    hooks = Hooks(open=lambda folder, host: _hooked(shop, args, folder, host), complain=screen.note)
+    server.serve(shop, host=args.bind, port=args.port, allow=args.allow_host, hook=hooks, ready=ready)
     screen.note("stopped")
     return 0
+
+
+def _hooked(shop: Workshop, args: argparse.Namespace, folder: Path, host: str) -> Workshop:
+    """The workshop that answers hooks in `folder`: its own project's skills, this home, one encoder in memory."""
+    config, _ = settings.load(flags={"home": str(shop.home), "host": host}, cwd=folder)
+    made = Workshop(config, cwd=folder, paths=args.skills)
+    if config.encoder == shop.config.encoder:
+        vars(made)["encoder"] = shop.encoder
+    return made

@@ -6,7 +6,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from metier.assemble.workshop import Workshop
@@ -15,8 +14,8 @@ from metier.edge.web.guard import Keys
 from metier.edge.web.meter import Meter
 from metier.edge.web.shelf import Shelf
 from metier.gate.bank import Bank
-from metier.router import Router
-from metier.types import Route
+from metier.router import Router, run
+from metier.types import Route, Slate, Task
 
 T = TypeVar("T")
 Hook = Callable[[dict[str, Any], str], Mapping[str, Any]]
@@ -61,16 +60,16 @@ class Desk:
     kept: dict[str, Latest[Any]] = field(default_factory=dict)
     tried: OrderedDict[str, tuple[Route, dict[str, str]]] = field(default_factory=OrderedDict)
     """What the *Try* page routed lately, with the form it came from."""
-    _behind: threading.Thread | None = None
+    _behind: dict[str, threading.Thread] = field(default_factory=dict)
 
     def router(self, only: Sequence[str] | None = None) -> Router:
         """The router of the newest generation."""
         return self.shop.router(only, source="http")
 
-    @cached_property
+    @property
     def bank(self) -> Bank:
         """The outcomes of this home."""
-        return Bank(self.shop.store)
+        return self.shop.bank
 
     def shelf(self) -> Shelf:
         """The library's columns for searching, of the newest generation."""
@@ -82,15 +81,16 @@ class Desk:
         """The keeper of one derived value."""
         return self.kept.setdefault(name, Latest())
 
-    def behind(self, work: Callable[[], object]) -> None:
-        """`work` runs in a thread of its own kind, one piece at a time; what is asked for twice runs once."""
-        if self._behind is None or not self._behind.is_alive():
-            self._behind = threading.Thread(target=work, name="metier-behind", daemon=True)
-            self._behind.start()
+    def behind(self, name: str, work: Callable[[], object]) -> None:
+        """`work` runs in a thread of its own; asked for again under that name while it runs, it runs once."""
+        running = self._behind.get(name)
+        if running is None or not running.is_alive():
+            self._behind[name] = threading.Thread(target=work, name=f"metier-{name}", daemon=True)
+            self._behind[name].start()
 
     def warm(self) -> None:
         """The first request finds everything open."""
-        self.router().route("warm up")
+        run(self.router().stages, Slate("warm", Task("warm up")))  # not through `route`: nobody asked, nothing to log
         self.shelf()
 
     def look(self) -> None:

@@ -195,18 +195,25 @@ def lines(
     return _svg(width, height, "".join(drawn), title, kind="plot")
 
 
-def bars(rows: Sequence[tuple[str, float, str, str]], title: str, *, width: int = 460) -> str:
-    """Horizontal bars: (label, value, what is written at its end, tone), longest = full width."""
-    top = max([value for _, value, _, _ in rows] + [1e-12])
-    room, row = width - 170, 26
+def bars(
+    rows: Sequence[tuple[str, float, str, str]], title: str, *, reach: Sequence[float] = (), width: int = 460
+) -> str:
+    """Horizontal bars: (label, value, what is written at its end, tone), longest = full width.
+
+    `reach` holds one larger value a row, drawn faintly behind its bar (a 95th percentile behind a median).
+    """
+    far = list(reach) or [value for _, value, _, _ in rows]
+    top = max([*far, 1e-12])
+    room, row = width - 230, 26
     drawn = []
-    for n, (label, value, said, tone) in enumerate(rows):
+    for n, ((label, value, said, tone), end) in enumerate(zip(rows, far, strict=True)):
         y = n * row
-        long = max(round(room * max(value, 0.0) / top, 1), 1.0)
+        long, behind = (max(round(room * max(v, 0.0) / top, 1), 1.0) for v in (value, end))
         drawn.append(
-            f'<text class="mark" x="92" y="{y + 17}" text-anchor="end">{escape(label)}</text>'
-            f'<rect class="{tone}" x="100" y="{y + 6}" width="{long}" height="14" rx="2"/>'
-            f'<text class="tick" x="{104 + long}" y="{y + 17}">{escape(said)}</text>'
+            f'<text class="mark" x="72" y="{y + 17}" text-anchor="end">{escape(label)}</text>'
+            f'<rect class="{tone} faint" x="80" y="{y + 6}" width="{behind}" height="14" rx="2"/>'
+            f'<rect class="{tone}" x="80" y="{y + 6}" width="{long}" height="14" rx="2"/>'
+            f'<text class="tick" x="{86 + max(long, behind)}" y="{y + 17}">{escape(said)}</text>'
         )
     return _svg(width, max(len(rows), 1) * row, "".join(drawn), title, kind="plot")
 

@@ -141,7 +141,7 @@ def alone(home: Path) -> Iterator[None]:
 
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = filelock.FileLock(home / "serve.lock", timeout=0)
+        lock = filelock.FileLock(home / "serve.lock", timeout=0, mode=0o600)
         lock.acquire()
     except filelock.Timeout as error:
         other = _announced(home)
@@ -166,7 +166,7 @@ def running(home: Path) -> Running | None:
     if not (home / "serve.json").exists():
         return None
     try:
-        with filelock.FileLock(home / "serve.lock", timeout=0):
+        with filelock.FileLock(home / "serve.lock", timeout=0, mode=0o600):
             return None  # nobody holds it: the file is what a crash left behind
     except filelock.Timeout:
         return _announced(home)

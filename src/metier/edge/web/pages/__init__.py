@@ -14,6 +14,7 @@ READING: dict[str, Reading] = {
     "/library/problems": library.problems,
     "/library/look-alikes": library.look_alikes,
     "/library/copies": library.copies,
+    "/library/budget": library.budget,
     "/evidence": evidence.show,
     "/routes": routes.log_page,
     "/routes/{id}": routes.one,

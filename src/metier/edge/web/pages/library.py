@@ -8,20 +8,23 @@ from typing import Any
 
 from starlette.responses import Response
 
-from metier.edge.web import log, shelf, standing
+from metier.assemble.checkup import usage
+from metier.edge.web import figures, log, shelf, standing
 from metier.edge.web.desk import Desk
 from metier.edge.web.pages.evidence import gain_mark
 from metier.edge.web.pages.render import Visit, page
 from metier.errors import ForbiddenPath, InputError, MetierError
-from metier.text import count_tokens, words
+from metier.library.budget import HOSTS, Listing, listing
+from metier.library.doctor import KINDS, Report, difference, examine
+from metier.text import count_tokens
 from metier.types import Skill
 
 ALIKE = 0.85
 """Cosine from which two skills are shown as look-alikes: below the 0.9 that makes a family, so that near ones show."""
 PAIRS = 25
 """Pairs, problems or copies on one page."""
-TELLING = 8
-"""Words of difference named on either side."""
+NAMED = 40
+"""Skills named in one group of a host's listing."""
 BODY_SHOWN = 200_000
 """Characters of a body that a page shows; a longer one is named with its size."""
 TABS = (
@@ -29,6 +32,7 @@ TABS = (
     ("/library/problems", "Problems"),
     ("/library/look-alikes", "Look-alikes"),
     ("/library/copies", "Copies and shadows"),
+    ("/library/budget", "Listing budget"),
 )
 
 
@@ -45,7 +49,7 @@ def skills(desk: Desk, visit: Visit) -> Response:
     rows = [(s, used.get(s.id, {})) for s in (library.skills[i] for i in found.rows)]
     return _page(
         desk, "library.html", "/library", q=q, scope=scope, sort=sort, flag=visit.get("flag"), found=found, rows=rows,
-        scopes=columns.counts(), looked=library.looked, at=library.at,
+        scopes=columns.counts(), looked=library.looked,
     )  # fmt: skip
 
 
@@ -74,24 +78,37 @@ def one(desk: Desk, visit: Visit) -> Response:
 
 
 def problems(desk: Desk, visit: Visit) -> Response:
-    """`GET /library/problems`: everything the reader had to forgive, by kind, with its remedy."""
-    library = desk.shop.library
-    kinds = desk.latest("problem kinds").of(id(library), lambda: _kinds(desk))
-    code = visit.get("code")
-    rows = kinds.get(code, ()) if code else range(len(library.problems))
-    offset = min(visit.number("offset"), max(0, len(rows) - 1))
-    shown = [library.problems[i] for i in rows[offset : offset + PAIRS]]
+    """`GET /library/problems`: the doctor's findings by kind, the most costly first, each with its remedy."""
+    opened = desk.shop.opened()
+    held, key = desk.latest("report"), str(opened.folder)
+    if not held.ready(key):
+        desk.behind("report", lambda: held.of(key, lambda: _examined(desk)))
+        return _page(desk, "problems.html", "/library/problems", waiting=True, kinds={}, kind="", rows=(), found=None)
+    report: Report = held.of(key, lambda: _examined(desk))
+    kind = visit.get("kind")
+    rows = report.of(kind) if kind else report.findings
+    found = _cut(len(rows), visit)
     return _page(
-        desk, "problems.html", "/library/problems", kinds={k: len(v) for k, v in kinds.items()}, code=code, rows=shown,
-        found=shelf.Page(tuple(rows[offset : offset + PAIRS]), len(rows), offset, PAIRS),
+        desk, "problems.html", "/library/problems", waiting=False, kinds=report.counts, kind=kind, about=KINDS,
+        rows=rows[found.offset : found.last], found=found, ids=frozenset(),
     )  # fmt: skip
 
 
-def _kinds(desk: Desk) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = defaultdict(list)
-    for n, problem in enumerate(desk.shop.library.problems):
-        found[problem.code].append(n)
-    return dict(sorted(found.items(), key=lambda pair: (-len(pair[1]), pair[0])))
+def _examined(desk: Desk) -> Report:
+    """The doctor's report without look-alikes, which have a page of their own."""
+    shop = desk.shop
+    return examine(
+        shop.library,
+        body=shop.body,
+        runnable=lambda skill: [f.reason for f in shop.runnable(skill) if f.blocks],
+        usage=usage(shop),
+    )
+
+
+def _cut(total: int, visit: Visit) -> shelf.Page:
+    """The page of a list of that length that the visit asks for."""
+    offset = min(visit.number("offset"), max(0, total - 1))
+    return shelf.Page(tuple(range(offset, min(offset + PAIRS, total))), total, offset, PAIRS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,28 +118,22 @@ class Pair:
     one: Skill
     other: Skill
     cosine: float
-    only_one: tuple[str, ...]
-    only_other: tuple[str, ...]
+    difference: str
 
 
 def look_alikes(desk: Desk, visit: Visit) -> Response:
     """`GET /library/look-alikes`: closest pairs first; found out once per index, behind the first visit."""
     opened = desk.shop.opened()
-    held = desk.latest("look-alikes")
-    key = str(opened.folder)
-    if not held.ready(key):
-        desk.behind(lambda: held.of(key, lambda: _alike(desk)))
-        return _page(
-            desk, "look-alikes.html", "/library/look-alikes", waiting=True, rows=(), found=None, threshold=ALIKE
-        )
-    pairs = held.of(key, lambda: _alike(desk))
-    offset = min(visit.number("offset"), max(0, len(pairs) - 1))
-    library = desk.shop.library.skills
-    rows = [_pair(library[a], library[b], cosine) for a, b, cosine in pairs[offset : offset + PAIRS]]
-    found = shelf.Page(tuple(range(offset, offset + len(rows))), len(pairs), offset, PAIRS)
-    return _page(
-        desk, "look-alikes.html", "/library/look-alikes", waiting=False, rows=rows, found=found, threshold=ALIKE
-    )
+    held, key = desk.latest("look-alikes"), str(opened.folder)
+    values: dict[str, Any] = {"waiting": True, "rows": (), "found": None, "threshold": ALIKE}
+    if held.ready(key):
+        pairs = held.of(key, lambda: _alike(desk))
+        found = _cut(len(pairs), visit)
+        rows = [_pair(desk, *pair) for pair in pairs[found.offset : found.last]]
+        values |= {"waiting": False, "rows": rows, "found": found}
+    else:
+        desk.behind("look-alikes", lambda: held.of(key, lambda: _alike(desk)))
+    return _page(desk, "look-alikes.html", "/library/look-alikes", **values)
 
 
 def _alike(desk: Desk) -> list[tuple[int, int, float]]:
@@ -132,15 +143,13 @@ def _alike(desk: Desk) -> list[tuple[int, int, float]]:
     return pairs(opened.index, opened.library.skills, ALIKE)
 
 
-def _pair(one: Skill, other: Skill, cosine: float) -> Pair:
-    a, b = words(f"{one.name} {one.description}"), words(f"{other.name} {other.description}")
-    return Pair(one, other, cosine, _only(a, b), _only(b, a))
-
-
-def _only(mine: list[str], theirs: list[str]) -> tuple[str, ...]:
-    """The words of one text that the other lacks, in order, without the shortest."""
-    there = set(theirs)
-    return tuple(dict.fromkeys(w for w in mine if w not in there and len(w) > 2))[:TELLING]
+def _pair(desk: Desk, one: int, other: int, cosine: float) -> Pair:
+    skills = desk.shop.library.skills
+    try:
+        what = difference(skills[one], skills[other], desk.shop.body)
+    except (MetierError, OSError) as error:
+        what = f"one of them cannot be read now: {error}"
+    return Pair(skills[one], skills[other], cosine, what)
 
 
 def copies(desk: Desk, visit: Visit) -> Response:
@@ -163,3 +172,45 @@ def _copies(desk: Desk) -> tuple[list[int], list[tuple[str, list[int]]]]:
         by_name[skill.name].append(n)
     named = [(name, rows) for name, rows in by_name.items() if len(rows) > 1]
     return same, sorted(named, key=lambda pair: (-len(pair[1]), pair[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Skills that a host's listing treats alike."""
+
+    title: str
+    tone: str
+    total: int
+    skills: tuple[Skill, ...]
+
+
+def budget(desk: Desk, visit: Visit) -> Response:
+    """`GET /library/budget`: what a host's own listing shows of this library, who is cut, and what routing saves."""
+    host = visit.get("host") or (desk.shop.config.host if desk.shop.config.host in HOSTS else "claude-code")
+    if host not in HOSTS:
+        raise InputError(f"no listing rule is known for {host[:40]!r}; choose from {', '.join(HOSTS)}")
+    library = desk.shop.library.skills
+    key = (id(desk.shop.library), host)
+    shown: Listing = desk.latest(f"listing {host}").of(
+        key, lambda: listing(library, HOSTS[host], usage=usage(desk.shop))
+    )
+    groups = [
+        _group(desk, title, tone, ids)
+        for title, tone, ids in (
+            ("Not listed at all", "harm", shown.dropped),
+            ("Listed by name only", "offer", shown.bare),
+            ("Description cut", "offer", shown.cut),
+            ("In full", "load", shown.full),
+        )
+    ]
+    parts = [(g.title.lower(), g.total, g.tone) for g in reversed(groups)]
+    return _page(
+        desk, "budget.html", "/library/budget", host=host, hosts=list(HOSTS), shown=shown, groups=groups,
+        shares=figures.shares([(t, float(n), tone) for t, n, tone in parts], width=640, height=14),
+        unlisted=len(shown.unlisted),
+    )  # fmt: skip
+
+
+def _group(desk: Desk, title: str, tone: str, ids: tuple[str, ...]) -> Group:
+    found = (standing.find(desk, i) for i in ids[:NAMED])
+    return Group(title, tone, len(ids), tuple(s for s in found if s is not None))

@@ -121,10 +121,7 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     made.globals.update(static=_address, link=link, bar=figures.bar)
-    made.filters.update(
-        percent=figures.percent, signed=figures.signed, compact=figures.compact, line=one_line, when=when, ago=ago,
-        thousands=lambda n: f"{n:,}", ms=lambda v: f"{v:.1f}" if v < 100 else f"{v:.0f}", figure=Markup,
-    )  # fmt: skip
+    made.filters.update(_FILTERS)
     return made
 
 
@@ -150,3 +147,17 @@ def ago(at: float) -> str:
         if seconds >= size:
             return f"{int(seconds // size)} {unit} ago"
     return f"{int(seconds)} s ago"
+
+
+_FILTERS: dict[str, Callable[..., Any]] = {
+    "percent": figures.percent,
+    "signed": figures.signed,
+    "compact": figures.compact,
+    "extra": lambda value: f"{value:+,.0f}".replace("-", "−"),
+    "thousands": lambda value: f"{value:,}",
+    "ms": lambda value: f"{value:.1f}" if value < 100 else f"{value:.0f}",
+    "line": one_line,
+    "when": when,
+    "ago": ago,
+    "figure": Markup,  # for what `figures` drew, nothing else: it escaped its labels itself
+}
