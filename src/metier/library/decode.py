@@ -28,7 +28,7 @@ SAMPLE = 65_536
 UTF16_ZEROS = 0.3
 """Share of zero bytes above which unmarked text is UTF-16: Latin text in UTF-16 has one half."""
 BINARY_CONTROLS = 0.05
-"""Share of control characters above which a file is no text; the worst real SKILL.md seen has 0.1%."""
+"""Share of control characters above which a file is no text; the worst of 133 broken files has 0.7%."""
 
 
 def decode(data: bytes) -> tuple[str, list[Problem]]:

@@ -19,7 +19,7 @@ from metier.text import one_line, words
 from metier.types import Library, Problem, Skill
 
 NEAR = 0.97
-"""Cosine from which a look-alike is a near-duplicate: below it public pairs differ in what they do."""
+"""Cosine from which a look-alike is reported as a near-duplicate [ours]; `difference` still says what differs."""
 EXAMPLES = 8
 """Names listed in one line before "and N more"."""
 

@@ -19,11 +19,11 @@ _KNOWN = re.compile(r"[ \t]*[\"']?(?:name|description|title|version|license|meta
 _YAML_LINE = re.compile(r"[ \t]+\S|-[ \t]|#|[}\])]|[\"']?[A-Za-z_][\w.-]{0,60}[\"']?[ \t]*:(?:[ \t]|\Z)")
 _INLINE_KEY = re.compile(r"(?:(?<=\s)|\A)([A-Za-z][A-Za-z_-]{0,40}):[ \t]")
 LOOK = 40
-"""Lines in which a late opening fence is looked for; the latest in the wild comes after a 12-line comment."""
+"""Lines in which a late opening fence is looked for; comments and headings before it take a few."""
 ONE_LINE = 8_000
 """Characters of a front matter written on one line, at most; it holds a description and little else."""
 FRONT_LINES = 4_000
-"""Lines in which an end is looked for; the longest real front matter has 1,100."""
+"""Lines in which an end is looked for; the longest of 12,610 public ones has 144."""
 
 
 @dataclass(frozen=True, slots=True)

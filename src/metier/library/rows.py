@@ -30,7 +30,7 @@ from metier.types import Problem
 SUFFIXES = (".jsonl", ".ndjson", ".jsonl.gz", ".jsonl.xz", ".ndjson.gz", ".ndjson.xz")
 """Names of files that are libraries."""
 LINE = 64 << 20
-"""Bytes of one line, at most; the longest public skill has 1.3 MB."""
+"""Bytes of one line, at most; the longest of 12,610 public ones has 147 kB."""
 _ID, _BODY = ("id", "skill_id", "name"), ("body", "content", "text")
 _OF_FOLDERS = ("name-characters", "name-too-long")
 """Faults of a folder's name: a row has none, and its name is a title."""

@@ -30,7 +30,7 @@ _STRENGTH: dict[str, tuple[Scope, ...]] = {
     "claude-code": ("user", "project"),  # Claude Code: personal before project; plugins have names of their own
 }
 LIMIT = 16 << 20
-"""Bytes of a SKILL.md that are read; the largest public one has 1.3 MB."""
+"""Bytes of a SKILL.md that are read; the largest of 12,610 public ones has 145 kB."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from metier.types import Flag, Problem, Requirement
 NAME_LENGTH = 64
 """Agent Skills standard: characters of a name."""
 NAME_KEPT = 200
-"""Characters of a name that are kept; the longest public one has 95."""
+"""Characters of a name that are kept; the longest of 133 broken ones has 96."""
 DESCRIPTION_LENGTH = 1024
 """Agent Skills standard: characters of a description."""
 COMPATIBILITY_LENGTH = 500
