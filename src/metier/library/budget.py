@@ -52,13 +52,14 @@ HOSTS: Mapping[str, Host] = {
     for host in (
         # 1% of the window at four characters a token: 8,000 characters at 200k; "- name: description" a line.
         Host("claude-code", 8_000, 0.01, 1_536, None, 5, "usage", "SLASH_COMMAND_TOOL_CHAR_BUDGET"),
-        # About 2% of the window, 8,000 characters where it is unknown; a line carries the file's path as well.
+        # About 2% of the window, 8,000 characters where it is unknown. A line carries the file's path as well: 60
+        # characters of it are our estimate, and so is the cap on one description (the standard's).
         Host("codex", 8_000, 0.02, 1_024, None, 60, "shorten"),
-        # 150 skills and 18,000 characters; each entry is a few lines of markup with the file's path.
+        # 150 skills and 18,000 characters. An entry is a few lines of markup with the file's path: 100 is our estimate.
         Host("openclaw", 18_000, None, None, 150, 100, "prefix"),
     )
 }
-"""By name; Claude Code, Codex and OpenClaw as they stood in autumn 2026."""
+"""By name. Hosts change these rules between versions; the budgets and counts are the ones they document."""
 
 
 @dataclass(frozen=True, slots=True)
