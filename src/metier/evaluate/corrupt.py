@@ -306,7 +306,10 @@ def _tools(site: _Site) -> Iterator[Corruption]:
     table = neighbours(TOOLS)
     yield from _swapped(site, "tool-changed", table)
     named = {m.lower() for line in site.lines for m in re.findall(r"`([A-Za-z][\w.-]{2,24})", line)}
-    for word in sorted((site.said & named) - set(table) - _COMMON):
+    proper = {
+        w.lower() for w in re.findall(r"(?<=[a-z,] )[A-Z][\w.-]{2,24}|\b\w+[-_]\w+\b|\b[a-z]+\d\w*", site.request)
+    }
+    for word in sorted((site.said & named & proper) - set(table) - _COMMON):
         if site.foreign:
             yield from site.everywhere("tool-changed", word, site.rng.choice(site.foreign))
 

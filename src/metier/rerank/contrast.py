@@ -11,7 +11,8 @@ A statement that agrees with a requirement where its sibling says something else
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -44,6 +45,8 @@ WEAKENING = listed(
     unrestricted unverified unchecked lax"""
 )
 """Words that take an obligation back; together with the denials they turn a statement round."""
+
+_CLAUSE = re.compile(r"[.:;,!?()]\s")
 
 Reading = tuple[int, str]
 """CRC-32 of a statement, and its words."""
@@ -87,7 +90,6 @@ class _Asked:
     by_term: dict[int, list[tuple[int, bool, float]]] = field(default_factory=dict)
     total: list[float] = field(default_factory=list)
     small: list[frozenset[str]] = field(default_factory=list)
-    turned: list[bool] = field(default_factory=list)
 
 
 @lru_cache(maxsize=1 << 13)
@@ -96,15 +98,20 @@ def _statement(text: str) -> _Statement:
     for key, denied, _ in terms(text):
         held[code(key)] = held.get(code(key), 0) | (2 if denied else 1)
     all_words = _words(text)
-    return _Statement(text, held, frozenset(all_words) & DISTINGUISHING, frozenset(all_words), _turned(all_words))
+    return _Statement(text, held, frozenset(all_words) & DISTINGUISHING, frozenset(all_words), _turned(text))
 
 
 def _words(text: str) -> list[str]:
     return words(text.replace("n't", " not").replace("n’t", " not"))
 
 
-def _turned(all_words: Sequence[str]) -> bool:
-    return sum(w in DENY or w in WEAKENING for w in all_words) % 2 == 1
+def _turned(text: str) -> bool:
+    """Whether the first clause that denies anything denies an odd number of times."""
+    for clause in _CLAUSE.split(text):
+        times = sum(w in DENY or w in WEAKENING for w in _words(clause))
+        if times:
+            return times % 2 == 1
+    return False
 
 
 def _asked(needs: Sequence[Need], weights: Mapping[int, float]) -> _Asked:
@@ -118,7 +125,6 @@ def _asked(needs: Sequence[Need], weights: Mapping[int, float]) -> _Asked:
         own = _words(need.text)
         asked.total.append(max(total, 1e-9))
         asked.small.append(frozenset(own) & DISTINGUISHING)
-        asked.turned.append(_turned(own))
     return asked
 
 
@@ -126,12 +132,14 @@ def agreement(one: _Statement, asked: _Asked) -> NDArray[np.float64]:
     """φ(r, u) for every need: the mean of a reading term by term and a reading of the statement as a whole."""
     straight = np.zeros(len(asked.needs))
     mass = np.zeros(len(asked.needs))
+    refused = np.zeros(len(asked.needs))
     for key, polarity in one.terms.items():
         for j, denied, weight in asked.by_term.get(key, ()):
             mass[j] += weight
+            refused[j] += weight * denied
             straight[j] += weight if polarity & (2 if denied else 1) else OPPOSED * weight
     for j in np.flatnonzero(mass).tolist():
-        whole = mass[j] * (1.0 if asked.turned[j] == one.turned else OPPOSED)
+        whole = mass[j] * (1.0 if (2.0 * refused[j] > mass[j]) == one.turned else OPPOSED)
         small = SMALL * len(asked.small[j] & one.small)
         straight[j] = ((straight[j] + whole) / 2.0 + small) / (asked.total[j] + SMALL * len(asked.small[j]))
     return straight
@@ -157,56 +165,60 @@ def _clash(m: int, own: Sequence[Sequence[_Statement]], asked: _Asked) -> Clash 
     """The strongest contradiction of member `m` with what a sibling and the request say alike."""
     best: tuple[float, Clash] | None = None
     mine = {s.text for s in own[m]}
-    for said in own[m]:
-        for n, other in enumerate(own):
-            if n == m:
+    for n, others in enumerate(own):
+        if n == m:
+            continue
+        theirs = {s.text for s in others}
+        free = [s for s in others if s.text not in mine]
+        for said in own[m]:
+            if said.text in theirs:
                 continue
-            theirs = {s.text for s in other}
-            for instead in other:
-                if instead.text in mine or said.text in theirs or not _replaces(said, instead):
-                    continue
-                found = _opposed(said, instead, asked)
-                if found and (best is None or found[0] > best[0]):
-                    best = found[0], Clash(found[1], said.text, instead.text)
+            instead = max(free, key=lambda s: (_likeness(said, s), s.text), default=None)
+            if instead is None or _likeness(said, instead) < REPLACES:
+                continue
+            found = _opposed(said, instead, asked)
+            if found and (best is None or found[0] > best[0]):
+                best = found[0], Clash(found[1], said.text, instead.text)
     return best[1] if best else None
 
 
-def _replaces(one: _Statement, other: _Statement) -> bool:
-    shared = len(one.words & other.words)
-    return shared >= REPLACES * min(len(one.words), len(other.words)) and shared > 0
+def _likeness(one: _Statement, other: _Statement) -> float:
+    """Share of words in common (Dice); 1 for the same words in any order."""
+    return 2.0 * len(one.words & other.words) / max(len(one.words) + len(other.words), 1)
 
 
 def _opposed(said: _Statement, instead: _Statement, asked: _Asked) -> tuple[float, int] | None:
     """(strength, need) where the request sides with `instead` and nothing in it sides with `said`."""
     common = said.terms.keys() & instead.terms.keys()
     theirs, mine = instead.terms.keys() - common, said.terms.keys() - common
-    for_them = _mass(theirs, asked)
-    for_me = _mass(mine, asked)
+    for_me, _ = _mass(mine, asked)
+    if for_me.any():
+        return None
+    for_them, _ = _mass(theirs, asked)
+    about, refused = _mass(common, asked)
+    turned = [k for k in common if said.terms[k] != instead.terms[k]]
+    at_stake, refused_there = _mass(turned, asked) if turned else (about, refused)
     best: tuple[float, int] | None = None
-    if mine and not for_me.any():
-        about = _mass(common, asked)
-        strength = np.where(about + for_them >= 1.5 * for_them, for_them + about, for_them)
-        j = int(strength.argmax())
-        if for_them[j] > 0:
-            j = int(np.where(for_them > 0, strength, -1.0).argmax())
-            best = float(strength[j]), j
-    if said.turned != instead.turned and not for_me.any():
-        about = _mass(common, asked)
-        sides = np.array([t == instead.turned for t in asked.turned])
-        if about.any():
-            j = int(about.argmax())
-            against = about[~sides].max(initial=0.0)
-            if sides[j] and about[j] > against and (best is None or about[j] > best[0]):
-                best = float(about[j]), j
+    if mine and for_them.any():
+        strength = np.where(for_them > 0, for_them + about, -1.0)
+        best = float(strength.max()), int(strength.argmax())
+    if said.turned != instead.turned and at_stake.any():
+        sides = (2.0 * refused_there > at_stake) == instead.turned
+        weight = np.where(at_stake > 0, about, 0.0)
+        with_them, with_me = np.where(sides, weight, 0.0), np.where(sides, 0.0, weight)
+        if with_them.max() > with_me.max() and (best is None or with_them.max() > best[0]):
+            best = float(with_them.max()), int(with_them.argmax())
     return best
 
 
-def _mass(keys: set[int] | Mapping[int, int], asked: _Asked) -> NDArray[np.float64]:
-    found = np.zeros(len(asked.needs))
+def _mass(keys: Iterable[int], asked: _Asked) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(weight of these terms in each need, the part of it that the need denies)."""
+    found, refused = np.zeros(len(asked.needs)), np.zeros(len(asked.needs))
     for key in keys:
-        for j, _, weight in asked.by_term.get(key, ()):
+        for j, denied, weight in asked.by_term.get(key, ()):
             found[j] += weight
-    return found
+            refused[j] += weight * denied
+    return found, refused
 
 
 def groups(shared: Sequence[Sequence[int]], extra: Sequence[tuple[int, int]] = ()) -> list[list[int]]:
@@ -215,17 +227,10 @@ def groups(shared: Sequence[Sequence[int]], extra: Sequence[tuple[int, int]] = (
     `extra` are pairs known to be look-alikes from elsewhere.
     """
     n = len(shared)
-    sets = [frozenset(s) for s in shared]
-    where: dict[int, list[int]] = {}
-    for i, one in enumerate(sets):
-        for h in one:
-            where.setdefault(h, []).append(i)
-    counts: dict[tuple[int, int], int] = {}
-    for holders in where.values():
-        for a in range(len(holders)):
-            for b in range(a + 1, len(holders)):
-                key = (holders[a], holders[b])
-                counts[key] = counts.get(key, 0) + 1
+    counts, sizes = _overlaps(shared)
+    larger = np.maximum(sizes[:, None], sizes[None, :])
+    close = (counts >= ALIKE * larger) & (np.minimum(sizes[:, None], sizes[None, :]) >= MIN_STATEMENTS)
+    alike = [(int(i), int(j)) for i, j in zip(*np.nonzero(np.triu(close, 1)), strict=True)]
     leader = list(range(n))
 
     def find(i: int) -> int:
@@ -233,14 +238,29 @@ def groups(shared: Sequence[Sequence[int]], extra: Sequence[tuple[int, int]] = (
             i = leader[i]
         return i
 
-    alike = [
-        (i, j)
-        for (i, j), c in counts.items()
-        if c >= ALIKE * max(len(sets[i]), len(sets[j])) and min(len(sets[i]), len(sets[j])) >= MIN_STATEMENTS
-    ]
     for i, j in (*alike, *extra):
         leader[find(i)] = find(j)
     found: dict[int, list[int]] = {}
     for i in range(n):
         found.setdefault(find(i), []).append(i)
     return [g for g in found.values() if len(g) > 1]
+
+
+def _overlaps(shared: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(statements that members i < j share, statements of each member); a statement counts once a member."""
+    distinct = [np.unique(np.asarray(s, dtype=np.uint32)) for s in shared]
+    sizes = np.array([len(d) for d in distinct])
+    _, column, times = np.unique(np.concatenate(distinct), return_inverse=True, return_counts=True)
+    several = times > 1  # what one member alone says cannot be shared
+    place = np.cumsum(several) - 1
+    holds = np.zeros((len(shared), int(several.sum())), dtype=bool)
+    row = np.repeat(np.arange(len(shared)), sizes)
+    kept = several[column]
+    holds[row[kept], place[column[kept]]] = True
+    # As integers, not as a matrix product: BLAS threads wait for each other on busy cores, bits do not.
+    bits = [int.from_bytes(np.packbits(r).tobytes(), "big") for r in holds]
+    counts = np.zeros((len(shared), len(shared)), dtype=np.int64)
+    for i, one in enumerate(bits):
+        for j in range(i + 1, len(bits)):
+            counts[i, j] = (one & bits[j]).bit_count()
+    return counts, sizes

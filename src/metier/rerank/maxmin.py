@@ -56,18 +56,12 @@ def matches(stack: Stack, needs: Sequence[Need]) -> tuple[Matrix, NDArray[np.flo
     """
     keys = sorted({code(key) for need in needs for key, _, _ in need.terms})
     wanted = np.array(keys, dtype=np.uint32)
-    n_nodes = len(stack.parent)
-    agree = np.zeros((n_nodes, len(keys)), dtype=np.float32)
-    deny = np.zeros((n_nodes, len(keys)), dtype=np.float32)
-    if len(keys) and len(stack.codes):
-        base = stack.codes & np.uint32(0xFFFFFFFE)
-        column = np.minimum(np.searchsorted(wanted, base), len(keys) - 1)
-        hit = np.flatnonzero(wanted[column] == base)
-        row = np.searchsorted(stack.starts, hit, side="right") - 1
-        denied = (stack.codes[hit] & np.uint32(1)).astype(bool)
-        agree[row[~denied], column[hit][~denied]] = 1.0
-        deny[row[denied], column[hit][denied]] = 1.0
-    weights = _rarity(stack, np.maximum(agree, deny))
+    rows, hits, denied = _hits(stack, wanted)
+    agree = np.zeros((len(rows), len(keys)), dtype=np.float32)
+    deny = np.zeros_like(agree)
+    agree[hits[0][~denied], hits[1][~denied]] = 1.0
+    deny[hits[0][denied], hits[1][denied]] = 1.0
+    weights = _rarity(stack, rows, np.maximum(agree, deny))
     at = {k: i for i, k in enumerate(keys)}
     plus = np.zeros((len(keys), len(needs)), dtype=np.float32)
     minus = np.zeros_like(plus)
@@ -75,18 +69,41 @@ def matches(stack: Stack, needs: Sequence[Need]) -> tuple[Matrix, NDArray[np.flo
         for key, is_denied, _ in need.terms:
             (minus if is_denied else plus)[at[code(key)], j] = weights[at[code(key)]]
     total = np.maximum((plus + minus).sum(axis=0), 1e-9)
-    own = np.maximum(agree @ plus + deny @ minus, 0.0)
-    other = OPPOSED * (agree @ minus + deny @ plus)
     either = np.maximum(agree, deny)
-    above = np.where(stack.parent[:, None] >= 0, either[stack.parent], 0.0) * (1.0 - either)
-    return (own + other + CONTEXT * (above @ (plus + minus))) / total, weights
+    place = np.full(len(stack.parent) + 1, len(rows), dtype=np.int64)  # the last one stands for "no such row"
+    place[rows] = np.arange(len(rows))
+    padded = np.vstack([either, np.zeros((1, len(keys)), dtype=np.float32)])
+    above = padded[place[stack.parent[rows]]] * (1.0 - either)
+    own = agree @ plus + deny @ minus + OPPOSED * (agree @ minus + deny @ plus) + CONTEXT * (above @ (plus + minus))
+    phi = np.zeros((len(stack.parent), len(needs)), dtype=np.float32)
+    phi[rows] = own / total
+    return phi, weights
 
 
-def _rarity(stack: Stack, has: Matrix) -> NDArray[np.float64]:
+def _hits(
+    stack: Stack, wanted: NDArray[np.uint32]
+) -> tuple[NDArray[np.int64], tuple[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]:
+    """(nodes that have a wanted term or stand under one that has, (row, term) of each hit, whether it is denied)."""
+    if not len(wanted) or not len(stack.codes):
+        none = np.zeros(0, dtype=np.int64)
+        return none, (none, none), np.zeros(0, dtype=bool)
+    base = stack.codes & np.uint32(0xFFFFFFFE)
+    column = np.minimum(np.searchsorted(wanted, base), len(wanted) - 1)
+    hit = np.flatnonzero(wanted[column] == base)
+    node = np.searchsorted(stack.starts, hit, side="right") - 1
+    marked = np.zeros(len(stack.parent) + 1, dtype=bool)
+    marked[node] = True
+    marked[:-1] |= marked[stack.parent]  # parent -1 reads the last one, which is never marked
+    rows = np.flatnonzero(marked[:-1])
+    return rows, (np.searchsorted(rows, node), column[hit]), (stack.codes[hit] & np.uint32(1)).astype(bool)
+
+
+def _rarity(stack: Stack, rows: NDArray[np.int64], has: Matrix) -> NDArray[np.float64]:
     """log((n + 1) / (df + ½)) over the distinct statements of the stack, so that copies do not make a term common."""
-    _, first = np.unique(stack.same, return_index=True)
+    _, first = np.unique(stack.same[rows], return_index=True)
     frequency = has[first].sum(axis=0, dtype=np.float64)
-    rarity: NDArray[np.float64] = np.maximum(np.log((len(first) + 1.0) / (frequency + 0.5)), 0.1)
+    distinct = len(np.unique(stack.same))
+    rarity: NDArray[np.float64] = np.maximum(np.log((distinct + 1.0) / (frequency + 0.5)), 0.1)
     return rarity
 
 

@@ -144,22 +144,23 @@ class Judged:
     """W after contrast and contradiction; what is combined with the text score."""
     contrasts: Mapping[int, tuple[Contrast, int]]
     """Skill → its group's contrast and its place in it."""
+    labels: tuple[str, ...]
+    offsets: tuple[int, ...]
+    """Where each skill's nodes begin in the witness's paths."""
 
     def evidence(self, m: int) -> Evidence:
         """The witness of skill `m` as a sentence, and as data."""
         branch, path, nodes = self.witness.branches[m], self.witness.paths[m], self.read[m].graph.nodes
-        offset = int(sum(len(r.graph.nodes) for r in self.read[:m]))
+        offset = self.offsets[m]
         via = [nodes[p - offset].text if p >= 0 else None for p in path]
         covered = [j for j in np.argsort(-branch, kind="stable") if branch[j] >= COVERED]
         weakest = int(branch.argmin())
         parts = (
-            [f"covers {', '.join(self.needs[j].label for j in covered[:SHOWN])}"]
-            if covered
-            else ["covers nothing fully"]
+            [f"covers {', '.join(self.labels[j] for j in covered[:SHOWN])}"] if covered else ["covers nothing fully"]
         )
         if not covered or weakest != covered[0]:
             source = f', via "{one_line(via[weakest] or "", 60)}"' if via[weakest] else ""
-            parts.append(f"weakest: {self.needs[weakest].label} ({max(float(branch[weakest]), FLOOR):.2f}{source})")
+            parts.append(f"weakest: {self.labels[weakest]} ({max(float(branch[weakest]), FLOOR):.2f}{source})")
         clash, telling = self._compared(m)
         if clash:
             parts.insert(0, clash)
@@ -167,10 +168,10 @@ class Judged:
             "W": round(float(self.witness.hard[m]), 4),
             "soft": round(float(self.witness.soft[m]), 4),
             "requirements": [
-                {"text": n.text, "label": n.label, "weight": n.weight, "branch": round(float(b), 4), "via": v}
-                for n, b, v in zip(self.needs, branch, via, strict=True)
+                {"text": n.text, "label": label, "weight": n.weight, "branch": round(b, 4), "via": v}
+                for n, label, b, v in zip(self.needs, self.labels, branch.tolist(), via, strict=True)
             ],
-            "weakest": self.needs[weakest].label,
+            "weakest": self.labels[weakest],
             "contradiction": clash,
             "telling": telling,
         }
@@ -184,7 +185,7 @@ class Judged:
         telling = found.telling[place] or None
         if clash is None or self.worth[m] > 0.0:
             return None, telling
-        label = self.needs[clash.need].label
+        label = self.labels[clash.need]
         said = (
             f'contradicts {label}: "{one_line(clash.said, 80)}" where a look-alike says "{one_line(clash.instead, 80)}"'
         )
@@ -212,4 +213,14 @@ def judge(read: Sequence[Read], wanted: tuple[Need, ...]) -> Judged:
             worth[np.array(group)[clashed]] = 0.0
         contrasts |= {m: (told, place) for place, m in enumerate(group)}
     values = required(found.branches, wanted)
-    return Judged(wanted, tuple(read), found, values, tuple(alike), worth, contrasts)
+    return Judged(
+        needs=wanted,
+        read=tuple(read),
+        witness=found,
+        values=values,
+        groups=tuple(alike),
+        worth=worth,
+        contrasts=contrasts,
+        labels=tuple(n.label for n in wanted),
+        offsets=tuple(stacked.nodes.tolist()),
+    )
