@@ -102,8 +102,8 @@ class Library:
     """What was found under some roots at one moment."""
 
     skills: Sequence[Skill]
-    problems: tuple[Problem, ...] = ()
-    shadowed: tuple[Shadowed, ...] = ()
+    problems: Sequence[Problem] = ()
+    shadowed: Sequence[Shadowed] = ()
     roots: tuple[str, ...] = ()
     at: float = 0.0
     """Seconds since the epoch."""
