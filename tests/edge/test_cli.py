@@ -150,6 +150,16 @@ def test_an_edited_skill_is_never_served_stale(fresh: Cli, tmp_path: Path) -> No
     assert fresh.json("route", "clean this csv")["candidates"] == []
 
 
+def test_route_ranks_by_the_body_even_where_the_card_says_nothing(fresh: Cli, tmp_path: Path) -> None:
+    for name, body in (("alpha", "Rotate the TLS certificates of the mail relay."), ("beta", "Knit a woollen scarf.")):
+        folder = tmp_path / "s" / name
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(f"---\nname: {name}\ndescription: Helps.\n---\n{body}\n", encoding="utf-8")
+    fresh.run("index", str(tmp_path / "s"))
+    found = fresh.json("route", "our mail relay's TLS certificate expires tomorrow")
+    assert found["candidates"][0]["name"] == "alpha"
+
+
 def test_an_outcome_is_written_back_and_an_agents_own_word_loads_nothing(cli: Cli) -> None:
     route = cli.json("route", "clean this messy csv", "--stack", "agent/1")
     code, _, err = cli.run("record", route["route_id"], "csv-cleaning", "--success", "1", "--origin", "check")

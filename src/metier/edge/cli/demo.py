@@ -55,7 +55,13 @@ def _earn(shop: Workshop, screen: Screen, skill_id: str) -> None:
     skill = shop.skill(skill_id)
     rows = [
         Outcome(
-            task=task, skills=(skill.id,), digests=(skill.digest,), stack=STACK, arm=arm, success=value, origin="check"
+            task=task,
+            skills=(skill.id,),
+            digests=(skill.digest,),
+            stack=STACK,
+            arm=arm,
+            success=success,
+            origin="check",
         )
         for task, without, with_it in PAST
         for arm, success in _arms(without, with_it)
