@@ -93,11 +93,14 @@ def run_install(args: argparse.Namespace, screen: Screen) -> int:
 
     wish, ledger = _wish(args), plan.Ledger(Path(args.config.home))
     commands = Commands(home=_named_home(args), url=args.http)
-    if args.plugin:
-        changes = plugin.plan(wish, commands, ledger.home, version("metier"))
-    else:
-        changes = plan.install(wish, commands)
-    return _carry_out(changes, args, screen, ledger, undo=False, note=wish.host.note)
+    if not args.plugin:
+        return _carry_out(plan.install(wish, commands), args, screen, ledger, undo=False, note=wish.host.note)
+    changes = plugin.plan(wish, commands, ledger.home, version("metier"))
+    note = (
+        "Claude Code loads it at its next start; at once: claude plugin marketplace add "
+        f"{ledger.home / 'claude-plugin'} && claude plugin install {plan.PLUGIN}"
+    )
+    return _carry_out(changes, args, screen, ledger, undo=False, note=note)
 
 
 def run_uninstall(args: argparse.Namespace, screen: Screen) -> int:

@@ -74,18 +74,29 @@ class Wish:
 
 def install(wish: Wish, commands: Commands) -> list[Change]:
     """The changes that make the host call us. Files that are as they should be are left out."""
+    known = {change.path: change for change in cleared(wish)}
     texts: dict[Path, str] = {}
     made: dict[Path, Change] = {}
     for kind, part, path in wish.parts():
         if path not in made:
-            before = _bytes(path)
-            original = None if before is None else without(_text(before, path), path, part.format, wish.host)
-            kept = None if original is None else _encoded(original, before)
-            made[path] = Change(path, before, before, kept)
+            made[path] = known[path]
+            before = known[path].before
             texts[path] = "" if before is None else _text(before, path)
         texts[path] = _with(texts[path], kind, part, path, wish.host, commands)
-        made[path] = replace(made[path], after=_encoded(texts[path], made[path].before))
+        made[path] = replace(made[path], after=encoded(texts[path], made[path].before))
     return [change for change in made.values() if change.differs]
+
+
+def cleared(wish: Wish) -> list[Change]:
+    """Every file of the wish, as it is and without anything of ours."""
+    made: dict[Path, Change] = {}
+    for _, part, path in wish.parts():
+        before = _bytes(path)
+        kept = None
+        if before is not None:
+            kept = encoded(without(_text(before, path), path, part.format, wish.host), before)
+        made.setdefault(path, Change(path, before, kept, kept))
+    return list(made.values())
 
 
 def uninstall(wish: Wish, ledger: Ledger) -> list[Change]:
@@ -98,7 +109,7 @@ def uninstall(wish: Wish, ledger: Ledger) -> list[Change]:
         if ledger.untouched(path, before):
             after = ledger.original(path)
         else:
-            after = _encoded(without(_text(before, path), path, part.format, wish.host), before)
+            after = encoded(without(_text(before, path), path, part.format, wish.host), before)
         made[path] = Change(path, before, after)
     return [change for change in made.values() if change.differs]
 
@@ -188,14 +199,15 @@ def _bytes(path: Path) -> bytes | None:
 
 
 def _text(data: bytes, path: Path) -> str:
-    """The text with plain line ends; `_encoded` gives it the file's own again."""
+    """The text with plain line ends; `encoded` gives it the file's own again."""
     try:
         return data.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8") from error
 
 
-def _encoded(text: str, before: bytes | None) -> bytes:
+def encoded(text: str, before: bytes | None) -> bytes:
+    """The text with the line ends of the file it belongs to; the very bytes where nothing changed."""
     if before is not None and b"\r\n" in before:
         text = text.replace("\n", "\r\n")
     out = text.encode("utf-8")

@@ -12,7 +12,7 @@ from typing import Any
 
 from metier.edge.install import jsonc
 from metier.edge.install.manifest import Commands, Host, hook_entries, mcp_entry
-from metier.edge.install.plan import PLUGIN, Change, Wish, install
+from metier.edge.install.plan import PLUGIN, Change, Wish, cleared, encoded
 from metier.errors import InputError
 
 ABOUT = "Finds the skill that fits a task, and loads it only where recorded outcomes show that it helps."
@@ -66,14 +66,14 @@ def plan(wish: Wish, commands: Commands, home: Path, version: str) -> list[Chang
         before = path.read_bytes() if path.exists() else None
         changes.append(Change(path, before, (json.dumps(content, indent=2) + "\n").encode("utf-8")))
     settings = part.file(wish.where, wish.cwd, wish.env)
-    base = next(iter(install(replace(wish, mcp=False), commands)), None)
-    now = settings.read_bytes() if settings.exists() else None
-    original = base.original if base is not None else now
-    text = (original or b"").decode("utf-8").replace("\r\n", "\n")
     source = {"source": {"source": "directory", "path": str(folder)}}
-    text = jsonc.put(text, ["extraKnownMarketplaces", NAME], source, str(settings))
-    text = jsonc.put(text, ["enabledPlugins", PLUGIN], True, str(settings))
-    changes.append(Change(settings, now, text.encode("utf-8"), original))
+    for change in cleared(replace(wish, hooks=True, mcp=True)):
+        if change.path == settings:
+            text = "" if change.original is None else change.original.decode("utf-8").replace("\r\n", "\n")
+            text = jsonc.put(text, ["extraKnownMarketplaces", NAME], source, str(settings))
+            text = jsonc.put(text, ["enabledPlugins", PLUGIN], True, str(settings))
+            change = replace(change, after=encoded(text, change.before))
+        changes.append(change)
     return [change for change in changes if change.differs]
 
 
