@@ -112,7 +112,7 @@ def prepare(
             if pair.source == "weak":
                 dropped += 1
             else:
-                held_out.append(Example(pair.request, row, hard[:: negatives.EACH]))  # one of each kind: it is scored often
+                held_out.append(Example(pair.request, row, hard[:: negatives.EACH]))  # one a kind: scored often
             continue
         fair = tuple(n for n in hard if marks[n] not in held_groups)
         examples.append(Example(pair.request, row, fair, body_only=pair.source == "weak"))

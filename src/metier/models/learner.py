@@ -31,6 +31,8 @@ class Settings:
     warmup: float = 0.05  # SkillRep: share of the steps
     decay: float = 0.01  # AdamW's usual weight decay
     negatives: int = 3  # SkillRep: at least three hard negatives a pair
+    hard: float = 1.0
+    """Share of a batch's pairs that bring their negatives along; less where compute is scarce."""
     document_tokens: int = 256  # more is slower and worse with the embedded encoder
     request_tokens: int = 256
     seed: int = 0
@@ -48,7 +50,12 @@ class Settings:
         for name, low in (("epochs", 1), ("batch", 2), ("document_tokens", 8), ("request_tokens", 8), ("every", 1)):
             if getattr(self, name) < low:
                 raise InputError(f"train: {name} is {getattr(self, name)}; it must be at least {low}")
-        if not (0 < self.temperature <= 1 and 0 < self.rate < 1 and 0 <= self.warmup < 1 and self.negatives >= 0):
+        if not (
+            0 < self.temperature <= 1
+            and 0 < self.rate < 1
+            and 0 <= self.warmup < 1
+            and self.negatives >= 0 <= self.hard <= 1
+        ):
             raise InputError(f"train: temperature, rate, warmup or negatives out of range in {self}; see the defaults")
         return self
 
@@ -181,7 +188,7 @@ class Learner:
         own = [e.document for e in batch]
         held = {corpus.groups[d] for d in own}
         extra: dict[int, None] = {}
-        for example in batch:
+        for example in batch[: round(settings.hard * len(batch))]:
             taken = draw.permutation(len(example.negatives))[: settings.negatives].tolist()
             extra.update(
                 dict.fromkeys(example.negatives[i] for i in taken if corpus.groups[example.negatives[i]] not in held)

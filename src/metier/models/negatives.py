@@ -1,8 +1,8 @@
 """Hard negatives: skills that look right for a request and are not (SkillRep, rule 1.8).
 
 A third each from the encoder's own nearest, from the words' nearest (BM25, handed in: retrieval is another part), and
-at random. Rows that mean the same as the answer (its group) are never among them: one false negative teaches the opposite
-of what is wanted; SkillRouter measured 4 points for leaving them out.
+at random. Rows that mean the same as the answer (its group) are never among them: one false negative teaches the
+opposite of what is wanted; SkillRouter measured 4 points for leaving them out.
 """
 
 from __future__ import annotations

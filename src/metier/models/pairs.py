@@ -42,10 +42,8 @@ _WHEN = re.compile(
     r"\b(?:use (?:this )?(?:skill )?(?:when(?:ever)?|for|if|to)|triggers? (?:on|when))\b:?\s*(.+?)(?:\.(?:\s|$)|\n|$)",
     re.I,
 )
-_LEAD = re.compile(
-    r"^(?:the )?(?:user|you|someone) (?:wants?|needs?|asks?|is asking|says|mentions?|is)(?: (?:to|for|you to|about|how to))? ",
-    re.I,
-)
+_SAYS = r"wants?|needs?|asks?|is asking|says|mentions?|is"
+_LEAD = re.compile(rf"^(?:the )?(?:user|you|someone) (?:{_SAYS})(?: (?:to|for|you to|about|how to))? ", re.I)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 

