@@ -19,7 +19,7 @@ from metier.disclose import Disclose, Disclosed
 from metier.edge.hooks.answer import CAP, EVENTS, answer, guarded, in_time
 from metier.edge.hooks.chatter import needless
 from metier.edge.hooks.desk import DESKS, Desk
-from metier.edge.hooks.used import tool_inputs
+from metier.edge.hooks.used import Turn, read_turn
 from metier.router import Router
 from metier.store import fact, shown
 from metier.types import Candidate, Skill, Slate, Task, Verdict
@@ -60,10 +60,13 @@ def test_the_documented_events_get_the_documented_answers_golden(shop: Workshop,
         base(hook_event_name="SessionStart", source="startup", model="claude-opus-4-8"),
         prompt("use the pdf-forms skill on this application"),
         base(hook_event_name="UserPromptExpansion", expansion_type="slash_command", command_name="sql-tuning",
-             command_args="", command_source="project", prompt="/sql-tuning"),
+             command_args="orders.sql", command_source="projectSettings", prompt="/sql-tuning orders.sql"),
+        prompt("/sql-tuning orders.sql"),
         base(hook_event_name="PostToolUse", tool_name="Skill", tool_input={"skill": "pdf-forms"},
-             tool_response={"success": True}, tool_use_id="t1", duration_ms=3),
-        base(hook_event_name="Stop", stop_hook_active=False, last_assistant_message="Done."),
+             tool_response={"success": True, "commandName": "pdf-forms"}, tool_use_id="toolu_1", duration_ms=13,
+             effort={"level": "high"}),
+        base(hook_event_name="Stop", stop_hook_active=False, last_assistant_message="Done.", background_tasks=[],
+             session_crons=[], effort={"level": "high"}),
         base(hook_event_name="SomethingOfTomorrow", anything=[1, {"x": None}]),
     ]  # fmt: skip
     said = [{"event": event, "answer": answer(event, shop, host="claude-code")} for event in asked]
@@ -191,8 +194,22 @@ def test_a_transcript_that_is_huge_or_no_file_is_read_within_bounds(tmp_path: Pa
     big = tmp_path / "big.jsonl"
     call = json.dumps({"message": {"content": [{"type": "tool_use", "input": {"n": 1}}]}})
     big.write_text("x" * 3_000_000 + "\n" + call + "\n", encoding="utf-8")
-    assert list(tool_inputs(big)) == ['{"n": 1}']
-    assert list(tool_inputs(tmp_path)) == [] and list(tool_inputs(tmp_path / "none")) == []
+    assert read_turn(big) == Turn(('{"n": 1}',))
+    assert read_turn(tmp_path) == read_turn(tmp_path / "none") == Turn()
+
+
+def test_a_session_that_began_without_a_model_learns_it_from_its_own_transcript(shop: Workshop, tmp_path: Path) -> None:
+    answer(base(hook_event_name="SessionStart", source="startup"), shop, host="claude-code")
+    transcript = tmp_path / "t.jsonl"
+    said = [
+        {"message": {"role": "assistant", "model": "<synthetic>", "content": []}},
+        {"message": {"role": "user", "model": "not-me", "content": []}},
+        {"message": {"role": "assistant", "model": "claude-opus-4-8", "content": []}},
+    ]
+    transcript.write_text("\n".join(map(json.dumps, said)), encoding="utf-8")
+    answer(base(hook_event_name="Stop", transcript_path=str(transcript)), shop, host="claude-code")
+    context(shop, "why is this query slow")
+    assert [r["stack"] for r in shop.store.rows("SELECT stack FROM routes")] == ["claude-code/claude-opus-4-8"]
 
 
 # ------------------------------------------------------------------------------------------------ size and trust

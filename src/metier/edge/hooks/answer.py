@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metier.edge.hooks.chatter import needless
-from metier.edge.hooks.used import happened, seen_in, tool_inputs
+from metier.edge.hooks.used import happened, read_turn, seen_in
 from metier.errors import IndexProblem
 from metier.store import Store, compacted, fact, set_fact
 from metier.text import count_tokens, one_line
@@ -114,9 +114,12 @@ def _expanded(event: Mapping[str, Any], shop: Workshop, host: str) -> dict[str, 
 
 
 def _stopped(event: Mapping[str, Any], shop: Workshop, host: str) -> dict[str, Any]:
-    path = event.get("transcript_path")
-    if isinstance(path, str) and path:
-        seen_in(shop, _session(event), list(tool_inputs(Path(path).expanduser())))
+    path, session = event.get("transcript_path"), _session(event)
+    if session is not None and isinstance(path, str) and path:
+        turn = read_turn(Path(path).expanduser())
+        seen_in(shop, session, turn.calls)
+        if turn.model and fact(shop.store, f"session:{session}") is None:  # some sessions do not start with a model
+            set_fact(shop.store, f"session:{session}", f"{host}/{turn.model}"[:200])
     return {}
 
 

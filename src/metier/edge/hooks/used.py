@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,21 +92,41 @@ def _touched(text: str, skill: str, *, loaded: bool) -> bool:
     return f"/{folder}/SKILL.md" in text or f"metier show '{skill}'" in text or (loaded and f"/{folder}/" in text)
 
 
-def tool_inputs(transcript: Path) -> Iterator[str]:
-    """The inputs of the agent's tool calls near the end of a transcript (JSON lines of Claude Code or Codex)."""
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What the end of a transcript shows of the agent itself."""
+
+    calls: tuple[str, ...] = ()
+    """Inputs of its tool calls, as JSON."""
+    model: str | None = None
+    """The model that answered last, where the transcript says so."""
+
+
+def read_turn(transcript: Path) -> Turn:
+    """The agent's tool calls and its model, from JSON lines of Claude Code or Codex; what cannot be read is skipped."""
     if not transcript.is_file():
-        return
+        return Turn()
     with transcript.open("rb") as file:
         start = max(0, os.fstat(file.fileno()).st_size - TRANSCRIPT_TAIL)
         file.seek(start)
         lines = file.read(TRANSCRIPT_TAIL).split(b"\n")
+    calls: list[str] = []
+    model = None
     for line in lines[1 if start else 0 :]:
-        if b"tool_use" in line or b"_call" in line:
+        if b'"model"' in line or b"tool_use" in line or b"_call" in line:
             try:
                 entry = json.loads(line)
             except ValueError:
                 continue
-            yield from _calls(entry)
+            calls += _calls(entry)
+            model = _model(entry) or model
+    return Turn(tuple(calls), model)
+
+
+def _model(entry: Any) -> str | None:
+    message = entry.get("message") if isinstance(entry, Mapping) else None
+    said = message.get("model") if isinstance(message, Mapping) and message.get("role") == "assistant" else None
+    return said if isinstance(said, str) and said and not said.startswith("<") else None
 
 
 def _calls(entry: Any) -> Iterator[str]:
