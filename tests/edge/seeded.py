@@ -39,6 +39,11 @@ GAINS = {"pdf-tables": 0.45, "sql-tuning": 0.25, "release-notes": 0.05, "git-rec
 """Skill → by how much it raises (or lowers) the chance of success."""
 
 
+def bare(home: Path, **settings: object) -> Workshop:
+    """A workshop over the examples without any history."""
+    return Workshop(load(flags={"home": str(home), "encoder": "hash", **settings}, env={})[0], paths=[EXAMPLES])
+
+
 def seeded(home: Path, *skills: Path, encoder: str = "hash", now: float | None = None, routes: int = 60) -> Workshop:
     """A workshop over `skills` (by default the examples) whose store holds a month of routes and outcomes."""
     roots = skills or (EXAMPLES,)

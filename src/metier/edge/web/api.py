@@ -38,7 +38,7 @@ class Asked:
             return default
         if not isinstance(value, str) or (not value.strip() and default is None):
             raise InputError(f"{name!r} is {_said(value)}; give a non-empty string")
-        return value
+        return _whole(value)
 
     def maybe(self, name: str) -> str | None:
         """A string, or None where it is absent or empty."""
@@ -70,10 +70,10 @@ class Asked:
         if value is None:
             return None
         if isinstance(value, str):
-            return [value]
+            return [_whole(value)]
         if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
             raise InputError(f"{name!r} is {_said(value)}; give a list of strings")
-        return value
+        return [_whole(v) for v in value]
 
     def choice(self, name: str, allowed: Sequence[str], default: str) -> str:
         """One of a few words."""
@@ -81,6 +81,11 @@ class Asked:
         if value not in allowed:
             raise InputError(f"{name!r} is {_said(value)}; use one of {', '.join(allowed)}")
         return str(value)
+
+
+def _whole(text: str) -> str:
+    """The text without halves of surrogate pairs, which JSON may spell but neither UTF-8 nor the store can hold."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _said(value: Any) -> str:

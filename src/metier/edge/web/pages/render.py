@@ -43,8 +43,8 @@ class Visit:
     local: bool = True
 
     def get(self, name: str, default: str = "") -> str:
-        """A field of the query or form."""
-        return self.query.get(name, default)
+        """A field of the query or form, without control characters (SQLite's LIKE would stop at a NUL)."""
+        return printable(self.query.get(name, default))
 
     def number(self, name: str, default: int = 0) -> int:
         """A whole number of the query; the default for anything else."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +33,10 @@ class Row:
     tie: bool
     candidate: Candidate
     relevance: float | None
-    requirements: Sequence[Any]
-    neighbours: Sequence[Any]
+    needs: Sequence[Mapping[str, Any]]
+    """What the request asks for, how well this skill meets it (0..1), and by what."""
+    requirements: Sequence[Mapping[str, Any]]
+    """What the skill itself needs, and whether it is there."""
 
 
 def show(desk: Desk, visit: Visit) -> Response:
@@ -95,7 +97,7 @@ def explained(route: Route) -> list[Row]:
     before = {skill_id: n for n, skill_id in enumerate(order, start=1)}
     rows = []
     for n, c in enumerate(candidates, start=1):
-        detail = {k: v for e in c.evidence for k, v in e.detail.items()}
+        detail = {e.stage: e.detail for e in c.evidence}
         rows.append(
             Row(
                 rank=n,
@@ -103,11 +105,21 @@ def explained(route: Route) -> list[Row]:
                 tie=n > 1 and candidates[n - 2].score == c.score,
                 candidate=c,
                 relevance=wire.relevance(c),
-                requirements=wire.plain(detail.get("requirements", [])),
-                neighbours=wire.plain(detail.get("neighbours", [])),
+                needs=[_need(n) for n in detail.get("rerank", {}).get("requirements", ())],
+                requirements=[dict(r) for r in detail.get("gate", {}).get("requirements", ())],
             )
         )
     return rows
+
+
+def _need(found: Mapping[str, Any]) -> dict[str, Any]:
+    met = float(found.get("branch", 0.0))
+    return {
+        "text": found.get("text", ""),
+        "via": found.get("via") or "",
+        "met": met,
+        "mark": figures.bar(met, width=60),
+    }
 
 
 def _levels(route: Route) -> str:
