@@ -89,6 +89,11 @@ class Retrieve:
             return replace(slate, candidates=(), note=_joined(asked.notes, note))
         return asked.answer(slate)
 
+    def channel_scores(self, text: str) -> tuple[Scores | None, Scores]:
+        """float32 (N,) each: the dense channel (None where there is none) and BM25, of every row, before fusion."""
+        asked = _Asked(self, clipped(text))
+        return asked.dense, asked.lexical
+
 
 def clipped(text: str) -> str:
     """The head and the tail of a very long request (field report 4: pasted texts)."""
