@@ -26,6 +26,8 @@ OPERATORS = (
 )
 MIN_SHARED = 2
 """Content words that a line shares with one sentence of the request to count as stated there."""
+WAYS = 3
+"""Draws of each operator: one requirement can be broken in several ways, each a near-copy of its own."""
 PREFIX = 5
 """Letters by which two words count as the same: "merging" and "merged" share a requirement."""
 
@@ -164,7 +166,7 @@ _QUANTITY = re.compile(r"(?<![\w.#/-])(\d+(?:[.,]\d+)*)(\s?)(%|[A-Za-z]{1,10}\b)
 def corruptions(
     request: str, body: str, description: str, rng: random.Random, *, foreign: Sequence[str] = ()
 ) -> list[Corruption]:
-    """All ways to break `body` that the request would notice, at most one a (operator, stated), in random order.
+    """Ways to break `body` that the request would notice, in random order; a requirement may be broken in several ways.
 
     `foreign` are tool names of other skills: what replaces a tool that `swaps` does not know.
     """
@@ -172,30 +174,34 @@ def corruptions(
     makers: tuple[Callable[[_Site], Iterator[Corruption]], ...] = (
         _steps, _methods, _formats, _numbers, _units, _tools, _negations,
     )  # fmt: skip
-    found: dict[tuple[str, str], Corruption] = {}
-    for make in makers:
+    found: dict[tuple[object, ...], Corruption] = {}
+    for make in makers * WAYS:
         for one in make(site):
-            if one.apply(body) != body:
-                found.setdefault((one.operator, one.stated), one)
+            if any(after != site.lines[line] for line, after in one.changes.items()):
+                found.setdefault((one.operator, one.stated, *one.changes.items()), one)
     order = list(found.values())
     rng.shuffle(order)
     return order
 
 
-def chosen(found: Sequence[Corruption], n: int, *, seen: Counter[str] | None = None) -> list[Corruption]:
-    """`n` corruptions, of different operators as far as possible, rare operators first; fewer where there are fewer.
+def chosen(found: Sequence[Corruption], n: int, body: str, *, seen: Counter[str] | None = None) -> list[Corruption]:
+    """`n` corruptions that give different texts; fewer where there are fewer.
 
-    `seen` counts operators over the whole test, so that all are exercised.
+    Different operators and different lines come first, rare operators before common ones; only then is one
+    requirement broken in a second way. `seen` counts operators over the whole test, so that all are exercised.
     """
     counts: Counter[str] = seen if seen is not None else Counter()
-    left = list(found)
-    taken: list[Corruption] = []
+    left, taken, texts = list(found), list[Corruption](), {body}
     while left and len(taken) < n:
         used = {t.operator for t in taken}
-        best = min(left, key=lambda c: (c.operator in used, counts[c.operator]))
-        left = [c for c in left if c is not best and not set(c.changes) & set(best.changes)]
-        taken.append(best)
-        counts[best.operator] += 1
+        lines = {line for t in taken for line in t.changes}
+        best = min(left, key=lambda c: (bool(lines & set(c.changes)), c.operator in used, counts[c.operator]))
+        left.remove(best)
+        made = best.apply(body)
+        if made not in texts:
+            texts.add(made)
+            taken.append(best)
+            counts[best.operator] += 1
     return taken
 
 

@@ -76,7 +76,7 @@ def _read_one(path: Path) -> list[Request]:
 
 def _request(value: Mapping[str, Any], path: Path, number: int, name: str) -> Request:
     text = value.get("text", value.get("query", value.get("question")))
-    gold = value.get("gold", value.get("skill_ids", value.get("labels")))
+    gold = value.get("gold", value.get("skill_ids", value.get("labels", [value["skill"]] if "skill" in value else None)))
     if not isinstance(text, str) or not isinstance(gold, (list, dict)) or "id" not in value:
         missing = [k for k, v in (("id", value.get("id")), ("text", text), ("gold", gold)) if not v]
         raise InputError(f"{path}:{number}: {', '.join(missing) or 'id, text or gold'} missing or of the wrong type")

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from metier.errors import InputError
+from metier.errors import InputError, StoreError
 from metier.rerank.arrays import Arrays, arrays
 from metier.rerank.extract import RULES, Extract, extract
 from metier.rerank.graph import SkillGraph, as_dict, from_dict
@@ -57,8 +57,7 @@ class Graphs:
                 self._held.move_to_end(key)
                 return held
         graph = self.stored(skill) or self.by_rules(skill, self.body(skill))
-        if self.store is not None:
-            graph = graph.reweighted(reliabilities(self.store, skill.digest))
+        graph = graph.reweighted(self._judged(skill.digest))
         read = Read(graph, arrays(graph))
         with self._lock:
             self._held[key] = read
@@ -71,10 +70,21 @@ class Graphs:
         if self.store is None or not skill.digest:
             return None
         order = [e for e in (self.preferred, RULES) if e]
-        found = {r["extractor"]: r["graph"] for r in self.store.rows(
-            "SELECT extractor, graph FROM graphs WHERE digest = ?", (skill.digest,))}  # fmt: skip
+        try:
+            rows = self.store.rows("SELECT extractor, graph FROM graphs WHERE digest = ?", (skill.digest,))
+        except StoreError:
+            return None  # the graph is a cache: an unreadable store costs time, not the witness
+        found = {r["extractor"]: r["graph"] for r in rows}
         blob = next((found[e] for e in order if e in found), None)
         return _unpacked(blob) if blob is not None else None
+
+    def _judged(self, digest: str) -> dict[str, float]:
+        if self.store is None or not digest:
+            return {}
+        try:
+            return reliabilities(self.store, digest)
+        except StoreError:
+            return {}
 
     def forget(self, digest: str) -> None:
         """The next read sees the store again."""

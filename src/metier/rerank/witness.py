@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from metier.errors import MetierError
+from metier.errors import EncoderError, MetierError
 from metier.rerank.arrays import stack
 from metier.rerank.contrast import Contrast, contrast, groups
 from metier.rerank.cover import cover
@@ -37,6 +37,8 @@ STEEP = 1.0
 """How fast W falls with what a look-alike lacks: W·exp(−STEEP·lack)."""
 COVERED = 0.35
 """Branch from which a requirement is called covered in the evidence."""
+ENCODED_CHARS = 300
+"""Characters of a phrase that are encoded: a statement's point is in its first sentence."""
 SHOWN = 3
 """Covered requirements named in the evidence."""
 
@@ -69,7 +71,7 @@ class Rerank:
         have = [i for i, r in enumerate(read) if r is not None]
         if not have:
             return replace(slate, candidates=tuple(c.found(_without("its text could not be read")) for c in order))
-        judged = judge([r for r in read if r is not None], wanted)
+        judged = judge([r for r in read if r is not None], wanted, self._cosines(wanted))
         text = z(np.array([c.score for c in order]))
         score = self._scores(text, judged, have)
         found = {i: position for position, i in enumerate(have)}
@@ -81,6 +83,23 @@ class Rerank:
         ]
         marked = slate.cover or self._cover(order, judged, have, score)
         return replace(slate, candidates=ranked(after), cover=marked)
+
+    def _cosines(self, wanted: Sequence[Need]) -> Callable[[Sequence[str]], Floats] | None:
+        """Statements → their cosines with each need, encoded when look-alikes are there to be told apart."""
+        encoder = self.encoder
+        if encoder is None:
+            return None
+
+        def measure(statements: Sequence[str]) -> Floats:
+            try:
+                asked = encoder.encode([n.text[:ENCODED_CHARS] for n in wanted], kind="query")
+                said = encoder.encode([s[:ENCODED_CHARS] for s in statements], kind="document")
+            except EncoderError:  # words alone still tell look-alikes apart
+                return np.zeros((len(statements), len(wanted)))
+            near: Floats = np.asarray(said, dtype=np.float64) @ np.asarray(asked, dtype=np.float64).T
+            return near
+
+        return measure
 
     def _scores(self, text: Floats, judged: Judged, have: Sequence[int]) -> Floats:
         score = text.copy()
@@ -192,7 +211,9 @@ class Judged:
         return said, telling
 
 
-def judge(read: Sequence[Read], wanted: tuple[Need, ...]) -> Judged:
+def judge(
+    read: Sequence[Read], wanted: tuple[Need, ...], cosines: Callable[[Sequence[str]], Floats] | None = None
+) -> Judged:
     """Witness, look-alike groups and contrasts of these skills for these needs (not empty)."""
     stacked = stack([r.arrays for r in read])
     phi, rarity = matches(stacked, wanted)
@@ -205,7 +226,7 @@ def judge(read: Sequence[Read], wanted: tuple[Need, ...]) -> Judged:
     contrasts: dict[int, tuple[Contrast, int]] = {}
     for group in alike:
         members = [list(zip(shared[m], (n.text for n in read[m].graph.nodes), strict=True)) for m in group]
-        told = contrast(members, wanted, weights)
+        told = contrast(members, wanted, weights, cosines)
         lack = told.gain.max() - told.gain
         worth[group] = float(found.soft[group].max()) * np.exp(-STEEP * lack)
         clashed = np.array([c is not None for c in told.clashes])
