@@ -4,7 +4,7 @@ import ast
 import re
 from pathlib import Path
 
-import claims
+from tests import claims
 
 ROOT = Path(__file__).parents[1]
 RULE = re.compile(r"^\*\*(\d+\.\d+[a-z]?)\*\*", re.MULTILINE)
