@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from edge.material import workshop
 
+from edge.material import workshop
 from metier.edge.scanner import Finding, read, scan
 from metier.errors import InputError
 
