@@ -13,7 +13,7 @@ def unit(row):
 def answer(query, support, rule):
     """(tau, threshold, pool size) of a query (id, family, skill, vector); support rows go on with y0, y1."""
     q = unit(query[3])
-    pool = []
+    pool, rows = [], []
     for row in support:
         if row[0] == query[0]:
             continue
@@ -21,6 +21,7 @@ def answer(query, support, rule):
             continue
         if rule.scope == "skill" and row[2] != query[2]:
             continue
+        rows.append(row)
         pool.append((math.fsum(a * b for a, b in zip(q, unit(row[3]), strict=True)), row[5] - row[4]))
     if rule.threshold == "zero":
         threshold = 0.0
@@ -37,5 +38,12 @@ def answer(query, support, rule):
         weights = [1.0] * len(near)
     values = [gain if rule.score == "signed" else float(gain > 0) for _, gain in near]
     total = math.fsum(weights)
-    tau = math.fsum(w * v for w, v in zip(weights, values, strict=True)) / (total + rule.kappa * total / len(near))
+    pull = 0.0
+    if rule.toward == "skill":
+        told = [gain if rule.score == "signed" else float(gain > 0) for _, gain in pool]
+        mine = [t for t, row in zip(told, rows, strict=True) if row[2] == query[2]]
+        pull = (math.fsum(mine) + 5 * math.fsum(told) / len(told)) / (len(mine) + 5)
+    mean = total / len(near)
+    weighed = math.fsum(w * v for w, v in zip(weights, values, strict=True)) + rule.kappa * mean * pull
+    tau = weighed / (total + rule.kappa * mean)
     return tau, threshold, len(pool)

@@ -17,10 +17,10 @@ from metier.gate.gain import KAPPA, Rule, beta_interval, estimate, gain_interval
 from .oracle import answer
 
 KNOBS = [
-    Rule(k=k, scope=scope, weighting=weighting, score=score, threshold=threshold, kappa=kappa)
-    for k, scope, weighting, score, threshold, kappa in itertools.product(
+    Rule(k=k, scope=scope, weighting=weighting, score=score, threshold=threshold, kappa=shrink[0], toward=shrink[1])
+    for k, scope, weighting, score, threshold, shrink in itertools.product(
         (1, 3, 6, 50), ("family", "global", "skill"), ("cosine", "uniform"), ("signed", "positive-label"),
-        ("zero", "prevalence", 0.1), (0.0, 2.0),
+        ("zero", "prevalence", 0.1), ((0.0, "zero"), (2.0, "zero"), (6.0, "skill")),
     )
 ]  # fmt: skip
 

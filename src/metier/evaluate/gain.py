@@ -105,7 +105,7 @@ def report(done: Evaluated) -> dict[str, Any]:
 
 def rule_dict(rule: Rule) -> dict[str, Any]:
     """The knobs by name."""
-    return {name: getattr(rule, name) for name in ("k", "scope", "weighting", "score", "threshold", "kappa")}
+    return {name: getattr(rule, name) for name in ("k", "scope", "weighting", "score", "threshold", "kappa", "toward")}
 
 
 # -------------------------------------------------------------------------------------------------------- baselines

@@ -298,7 +298,8 @@ class _Asked:
                 return self._estimated(case, shared, None)
         if case.own:
             case.scope = "skill"
-            return self._estimated(case, own, trust)
+            kin = self._family(skill, own).gains if self.gate.rule.toward == "skill" else np.zeros(0)
+            return self._estimated(case, own, trust, float(kin.mean()) if len(kin) else 0.0)
         return case
 
     def _family(self, skill: Skill, own: Pairs) -> Pairs:
@@ -314,9 +315,9 @@ class _Asked:
                     others.append(pairs.where(pairs.of(newest)))
         return joined(others)
 
-    def _estimated(self, case: _Case, pairs: Pairs, trust: NDArray[np.float64] | None) -> _Case:
+    def _estimated(self, case: _Case, pairs: Pairs, trust: NDArray[np.float64] | None, kin: float = 0.0) -> _Case:
         near = self._cosines(pairs)
-        case.found = estimate(near, pairs.gains, self.gate.rule, trust=trust)
+        case.found = estimate(near, pairs.gains, self.gate.rule, trust=trust, kin=kin)
         if case.found is not None:
             case.told = words.neighbours(pairs, case.found, near)
         return case

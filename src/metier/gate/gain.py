@@ -25,6 +25,9 @@ K = 6  # SkillDelta, rule 3.1: neighbours
 KAPPA = 2.0
 """Rule 3.5: pseudo-neighbours of no gain, each of mean weight. Two make the estimate the mean of a Beta posterior
 under the uniform prior, so that the estimate and its interval are the same statement."""
+PRIOR = 5.0
+"""Rows of the pool's mean that a skill's own mean starts from, where estimates are shrunk towards it; the middle of the
+flat stretch measured on public pairs (decision 0042)."""
 NEAR = 0.25
 """Cosine below which a past task says little about this one: unrelated requests stay under it (rule 1.13)."""
 LEVEL = 0.95
@@ -37,6 +40,7 @@ _BLOCK = 1024  # asked tasks per similarity block: bounds memory at 8 MB per tho
 GainScope = Literal["family", "global", "skill"]
 Weighting = Literal["cosine", "uniform"]
 Score = Literal["signed", "positive-label"]
+Toward = Literal["zero", "skill"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,9 @@ class Rule:
     threshold: float | Literal["zero", "prevalence"] = "zero"
     """`prevalence`: the share of D > 0 in the pool."""
     kappa: float = 0.0
-    """Shrinkage towards no gain, in neighbours of mean weight; 0 is the paper's rule."""
+    """Shrinkage, in neighbours of mean weight; 0 is the paper's rule."""
+    toward: Toward = "zero"
+    """What estimates shrink to: no gain, or the mean gain of the skill's other tasks (decision 0042)."""
 
     def __post_init__(self) -> None:
         if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
@@ -70,6 +76,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "scope": ("family", "global", "skill"),
     "weighting": ("cosine", "uniform"),
     "score": ("signed", "positive-label"),
+    "toward": ("zero", "skill"),
 }
 
 
@@ -267,10 +274,26 @@ def _answer(
     chosen = pool[order]
     total = weights.sum(axis=1)
     mean = np.divide(total, real.sum(axis=1), out=np.zeros(len(rows)), where=size > 0)
-    total = total + rule.kappa * mean
-    found.tau[rows] = np.divide((weights * value[chosen]).sum(axis=1), total, out=np.zeros(len(rows)), where=total > 0)
+    weighed, total = (weights * value[chosen]).sum(axis=1), total + rule.kappa * mean
+    if rule.kappa and rule.toward == "skill":
+        weighed = weighed + rule.kappa * mean * _skill_means(value[pool], itself, pool, rows, asked, support)
+    found.tau[rows] = np.divide(weighed, total, out=np.zeros(len(rows)), where=total > 0)
     found.neighbours[rows, : order.shape[1]] = np.where(real, chosen, -1)
     found.weights[rows, : order.shape[1]] = weights
+
+
+def _skill_means(
+    value: Floats, itself: NDArray[np.bool_], pool: NDArray[np.intp], rows: NDArray[np.intp], asked: Tasks, past: Panel
+) -> Floats:
+    """The mean of the asked task's skill in its pool, itself left out, started from `PRIOR` rows of the pool's mean."""
+    labels = {name: code for code, name in enumerate(dict.fromkeys(past.tasks.skills))}
+    codes = np.array([labels[past.tasks.skills[i]] for i in pool], dtype=np.intp)
+    mine = np.array([labels.get(asked.skills[i], -1) for i in rows], dtype=np.intp)
+    same = (codes[None, :] == mine[:, None]) & ~itself
+    others = len(pool) - itself.sum(axis=1)
+    everyone = np.divide(value.sum() - itself @ value, others, out=np.zeros(len(rows)), where=others > 0)
+    means: Floats = (same @ value + PRIOR * everyone) / (same.sum(axis=1) + PRIOR)
+    return means
 
 
 def _weights(near: Floats, real: NDArray[np.bool_], rule: Rule) -> Floats:
@@ -281,11 +304,14 @@ def _weights(near: Floats, real: NDArray[np.bool_], rule: Rule) -> Floats:
     return np.where(weights.sum(axis=1, keepdims=True) > 0, weights, real.astype(np.float64))
 
 
-def estimate(near: Floats, gains: Floats, rule: Rule, *, trust: Floats | None = None) -> Estimate | None:
+def estimate(
+    near: Floats, gains: Floats, rule: Rule, *, trust: Floats | None = None, kin: float = 0.0
+) -> Estimate | None:
     """The expected gain on one task from a pool of m past ones; None when the pool is empty.
 
-    `near` (m,) cosines, `gains` (m,) D, `trust` (m,) factors on the weights (stale rows, rule 3.3). With fewer than k
-    neighbours, or none nearer than `NEAR`, the estimate is shrunk by `KAPPA` (rule 3.5).
+    `near` (m,) cosines, `gains` (m,) D, `trust` (m,) factors on the weights (stale rows, rule 3.3), `kin` the mean gain
+    of the family, which a mean of the skill starts from. With fewer than k neighbours, or none nearer than `NEAR`, the
+    estimate is shrunk by at least `KAPPA` (rule 3.5).
     """
     if not len(gains):
         return None
@@ -299,9 +325,13 @@ def estimate(near: Floats, gains: Floats, rule: Rule, *, trust: Floats | None = 
     total = float(weights.sum())
     value = gains[order] if rule.score == "signed" else (gains[order] > 0).astype(np.float64)
     poor = len(order) < rule.k or float(near[order[0]]) < NEAR
-    kappa = KAPPA if poor else rule.kappa
-    weighed = float(weights @ value)
-    tau = weighed / (total + kappa * total / len(order)) if total > 0 else 0.0
+    kappa = max(KAPPA, rule.kappa) if poor else rule.kappa
+    weighed, pulled = float(weights @ value), 0.0
+    if rule.toward == "skill":
+        everything = gains if rule.score == "signed" else (gains > 0).astype(np.float64)
+        pulled = float((everything.sum() + PRIOR * kin) / (len(gains) + PRIOR))
+    mean = total / len(order)
+    tau = (weighed + kappa * mean * pulled) / (total + kappa * mean) if total > 0 else 0.0
     scaled = weights * (len(order) / total) if total > 0 else weights
     effective = float(scaled.sum() if trust is None else (scaled * trust[order]).sum())
     low, high = gain_interval(weighed / total * effective if total > 0 else 0.0, effective)

@@ -27,6 +27,7 @@ def add_eval_gate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--score", choices=("signed", "positive-label"), default="signed")
     parser.add_argument("--threshold", type=_threshold, default="zero", metavar="zero|prevalence|NUMBER")
     parser.add_argument("--kappa", type=float, default=0.0, help="shrinkage, in neighbours of mean weight (0)")
+    parser.add_argument("--toward", choices=("zero", "skill"), default="zero", help="what estimates shrink to (zero)")
     parser.add_argument("--use-rate", type=float, metavar="R", help="instead of a threshold: use at most this share")
     parser.add_argument("--holdout", type=int, metavar="SEED", help="half of each family is support, the rest judged")
     parser.add_argument("--skills", type=Path, metavar="FILE", help="JSONL with the skills' texts: lexical baseline")
@@ -44,7 +45,7 @@ def _threshold(value: str) -> Any:
 
 
 def run_eval_gate(args: argparse.Namespace, screen: Screen) -> int:
-    rule = Rule(args.k, args.scope, args.weighting, args.score, args.threshold, args.kappa)
+    rule = Rule(args.k, args.scope, args.weighting, args.score, args.threshold, args.kappa, args.toward)
     recorded = read_panel(args.panel, vectors=args.vectors, encoder=None if args.vectors else _encoder(args))
     if args.use_rate is not None:
         rule = replace(rule, threshold=_from_rate(recorded, rule, args.use_rate, args.holdout))
