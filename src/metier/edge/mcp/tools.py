@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier.edge import wire
 from metier.errors import MetierError, NotFound
-from metier.text import one_line
+from metier.text import one_line, printable
 from metier.types import Candidate, Route, Skill
 
 if TYPE_CHECKING:
@@ -156,7 +156,8 @@ class Tools:
         if wrong:
             return Answer(f"{name}: {wrong}", error=True)
         try:
-            return act(arguments)
+            answer = act(arguments)
+            return Answer(answer.text, _printable(answer.data), answer.error)
         except NotFound as error:
             choices = "".join(f"\n  {choice}" for choice in error.choices)
             return Answer(f"{name}: {error}{choices}", error=True)
@@ -229,6 +230,15 @@ def _on(route: Route | None, name: str) -> Skill | None:
         return None
     skills = [c.skill for c in route.slate.candidates if name in (c.skill.id, c.skill.name)]
     return skills[0] if len(skills) == 1 else None
+
+
+def _printable(value: Any) -> Any:
+    """The data without the escapes and hidden characters that a skill's own words may hold."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, Mapping):
+        return {key: _printable(item) for key, item in value.items()}
+    return [_printable(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _listed(route: Route, shown: Sequence[Candidate], withheld: Sequence[Candidate]) -> str:
