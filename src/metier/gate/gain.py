@@ -32,8 +32,9 @@ NEAR = 0.25
 """Cosine below which a past task says little about this one: unrelated requests stay under it (rule 1.13)."""
 LEVEL = 0.95
 """Mass of the interval shown beside an estimate."""
-_GRID = 257  # points over ±8 standard deviations of the Beta: quantiles to about 1e-4 of its width
+_GRID = np.linspace(-1.0, 1.0, 129)  # points over ±8 standard deviations of the Beta: quantiles to 1e-3 of its width
 _REACH = 8.0
+_EDGE = 1e-15  # keeps both logarithms finite
 _DECIMALS = 12  # cosines equal to this many places are ties; float64 dot products differ by 1e-16 between kernels
 _BLOCK = 1024  # asked tasks per similarity block: bounds memory at 8 MB per thousand past tasks
 
@@ -361,11 +362,11 @@ def beta_interval(a: float, b: float, *, level: float = LEVEL) -> tuple[float, f
     """The central interval of Beta(a, b) for a, b ≥ 1, by integrating its density on a grid about its mean."""
     mean = a / (a + b)
     spread = _REACH * np.sqrt(mean * (1.0 - mean) / (a + b + 1.0))
-    x = np.linspace(max(mean - spread, 0.0), min(mean + spread, 1.0), _GRID)
-    inner = np.clip(x, 1e-300, 1.0 - 1e-16)
-    log = (a - 1.0) * np.log(inner) + (b - 1.0) * np.log1p(-inner)
+    start, end = max(mean - spread, _EDGE), min(mean + spread, 1.0 - _EDGE)
+    x = (start + end) / 2.0 + (end - start) / 2.0 * _GRID
+    log = (a - 1.0) * np.log(x) + (b - 1.0) * np.log1p(-x)
     density = np.exp(log - log.max())
     mass = np.concatenate(([0.0], np.cumsum(density[1:] + density[:-1])))
-    tail = (1.0 - level) / 2.0
-    low, high = np.interp([tail * mass[-1], (1.0 - tail) * mass[-1]], mass, x)
+    tail = (1.0 - level) / 2.0 * mass[-1]
+    low, high = np.interp((tail, mass[-1] - tail), mass, x)
     return float(low), float(high)

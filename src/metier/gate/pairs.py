@@ -64,6 +64,8 @@ class Pairs:
 
     def of(self, digest: str) -> NDArray[np.bool_]:
         """Which pairs were made with the skill as it is now; the others are stale (rule 3.3)."""
+        if len(set(self.digests)) <= 1:  # nearly always; a set of one string is fast
+            return np.full(len(self.digests), bool(self.digests) and self.digests[0] == digest)
         return np.array([d == digest for d in self.digests], dtype=bool)
 
 

@@ -31,22 +31,20 @@ def quoted(text: str) -> str:
 
 def neighbours(pairs: Pairs, found: Estimate, near: np.ndarray[Any, Any]) -> list[dict[str, Any]]:
     """The past tasks behind an estimate, nearest first: what they were, how near, and what happened."""
-    told = []
-    for row, weight in zip(found.neighbours.tolist(), found.weights.tolist(), strict=True):
-        text = pairs.texts[row]
-        known = pairs.y0[row] == pairs.y0[row]  # NaN where only the difference was imported
-        told.append(
-            {
-                "task": pairs.names[row] if text is None else text,
-                "cosine": round(float(near[row]), 4),
-                "weight": round(weight, 4),
-                "without": float(pairs.y0[row]) if known else None,
-                "with": float(pairs.y1[row]) if known else None,
-                "gain": round(float(pairs.gains[row]), 4),
-                "digest": pairs.digests[row],
-            }
-        )
-    return told
+    rows = found.neighbours
+    columns = np.column_stack((near[rows], found.weights, pairs.gains[rows], pairs.y0[rows], pairs.y1[rows]))
+    return [
+        {
+            "task": pairs.names[row] if pairs.texts[row] is None else pairs.texts[row],
+            "cosine": cosine,
+            "weight": weight,
+            "without": without if without == without else None,  # NaN where only the difference was imported
+            "with": used if used == used else None,
+            "gain": gain,
+            "digest": pairs.digests[row],
+        }
+        for row, (cosine, weight, gain, without, used) in zip(rows.tolist(), np.round(columns, 4).tolist(), strict=True)
+    ]
 
 
 def happened(told: Sequence[Mapping[str, Any]]) -> str:
