@@ -8,6 +8,7 @@ those requests bring it further up? A model that does not help is off. A 135M mo
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -28,6 +29,7 @@ FOUND_AGAIN = 0.5
 """MRR@10 that requests must reach on their own skill among all: on average second place or better."""
 STANDARD_ERRORS = 1.0
 """By how many standard errors hypothetical skills must help: five in six useless models fail, few useful ones do."""
+ROUNDING = 1e-9
 CUTOFF = 10
 
 Kind = Literal["requests", "skills"]
@@ -67,7 +69,7 @@ def judge_requests(found: Values) -> Verdict:
 def judge_skills(without: Values, with_: Values) -> Verdict:
     """On reciprocal ranks of the gold without and with hypothetical skills, pair by pair."""
     change, error = _mean(with_ - without)
-    passed = len(without) > 0 and change > STANDARD_ERRORS * error and change > 0
+    passed = change > max(0.0, STANDARD_ERRORS * error + ROUNDING)
     why = f"hypothetical skills change MRR@10 by {100 * change:+.1f} ± {100 * error:.1f}"
     before, after = (float(v.mean()) if len(v) else 0.0 for v in (without, with_))
     return Verdict("skills", passed, len(without), before, after, error, why)
@@ -77,7 +79,7 @@ def _mean(values: Values) -> tuple[float, float]:
     if not len(values):
         return 0.0, 0.0
     spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-    return float(values.mean()), spread / np.sqrt(len(values))
+    return float(values.mean()), spread / math.sqrt(len(values))
 
 
 def keep(store: Store, model: str, encoder: str, verdict: Verdict) -> None:
