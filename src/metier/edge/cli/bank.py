@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,7 @@ def add_bank(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--summary", metavar="SKILL", help="export: what this skill's release should carry")
     parser.add_argument("--from-stack", metavar="S", help="plan: the stack to take over from (default: the configured)")
     parser.add_argument("--width", type=float, default=plan.WIDTH, help=f"plan: wanted interval ± ({plan.WIDTH})")
+    parser.add_argument("--worth", action="store_true", help="plan: what banks of several sizes are worth, simulated")
     parser.add_argument("--use-rate", type=float, metavar="R", help="fit: use at most this share of tasks")
     parser.add_argument("--tokens", type=float, metavar="N", help="fit: at most this many extra tokens a task")
 
@@ -217,6 +219,8 @@ def _export(args: argparse.Namespace, screen: Screen, shop: Workshop) -> int:
 
 
 def _plan(args: argparse.Namespace, screen: Screen, shop: Workshop) -> int:
+    if args.worth:
+        return _plan_worth(screen)
     if args.stack is not None:
         return _plan_stack(args, screen, shop)
     stacks = [args.config.stack] if args.config.stack != UNKNOWN_STACK else shop.bank.stacks()
@@ -271,6 +275,22 @@ def _plan_stack(args: argparse.Namespace, screen: Screen, shop: Workshop) -> int
     )  # fmt: skip
     if args.config.exchange is None:
         screen.note("what a success is worth in tokens is not set (gate.exchange): only saved tokens count as pay")
+    return 0
+
+
+def _plan_worth(screen: Screen) -> int:
+    from metier.evaluate.world_gain import sizes
+
+    told = sizes()
+    if screen.json_wanted:
+        screen.json({"schema": "metier-bank-plan-v1", "simulated": [asdict(each) for each in told]})
+        return 0
+    screen.print("Simulated, six families whose gains differ by ±0.2 between and ±0.25 within (not your agent):")
+    screen.table(
+        [(str(w.support), str(w.repeats), f"{w.error:.2f}", f"{w.success:.3f}", f"{w.always_off:.3f}",
+          f"{w.always_on:.3f}", f"{w.best:.3f}", f"{w.tokens_spent:,.0f}") for w in told],
+        ("pairs", "repeats", "error of gain", "success", "always off", "always on", "best", "tokens"),
+    )  # fmt: skip
     return 0
 
 
