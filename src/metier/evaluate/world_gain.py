@@ -123,7 +123,7 @@ def worth(world: World, n: int, *, repeats: int = 1, rule: Rule | None = None, f
 
 
 def sizes(seeds: int = 6) -> list[Worth]:
-    """Banks of several sizes and repeats in the default world, mean over its seeds: a picture to plan by, no promise."""
+    """Banks of several sizes in the default world, mean over its seeds: a picture to plan by, no promise."""
     told = []
     for n, repeats in ((30, 1), (60, 1), (120, 1), (240, 1), (60, 4), (240, 4)):
         drawn = [worth(World(seed=seed), n, repeats=repeats, fresh=200) for seed in range(seeds)]
