@@ -31,6 +31,8 @@ MIN_STATEMENTS = 3
 """A text of fewer statements is too short to be called anyone's look-alike by what it shares."""
 MAX_VARIANTS = 80
 """Statements of one member that are read for the contrast; look-alikes differ in few."""
+TURNED = 0.4
+"""Share of a requirement's terms that a statement must have before its being turned round contradicts it [ours]."""
 MAX_ENCODED = 64
 """Statements of one group that are encoded; where more differ, words decide alone and no request waits for long."""
 MEANING = 0.5
@@ -220,7 +222,8 @@ def _opposed(said: _Statement, instead: _Statement, asked: _Asked) -> tuple[floa
         best = float(strength.max()), int(strength.argmax())
     if said.turned != instead.turned and at_stake.any():
         sides = (2.0 * refused_there > at_stake) == instead.turned
-        weight = np.where(at_stake > 0, about, 0.0)
+        enough = (at_stake > 0) & (about >= TURNED * np.array(asked.total))
+        weight = np.where(enough, about, 0.0)
         with_them, with_me = np.where(sides, weight, 0.0), np.where(sides, 0.0, weight)
         if with_them.max() > with_me.max() and (best is None or with_them.max() > best[0]):
             best = float(with_them.max()), int(with_them.argmax())

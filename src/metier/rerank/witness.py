@@ -29,10 +29,16 @@ from metier.rerank.terms import code
 from metier.text import one_line
 from metier.types import Candidate, Encoder, Evidence, Skill, Slate, ranked
 
-LAMBDA = 0.5
-"""Weight of z(W) against z(text) (methods 2.7)."""
+LAMBDA = 2.0
+"""Weight of z(log W) against z(text) among look-alikes, fitted on 450 requests of training repositories, flat from 1
+to 4 (methods 2.7 starts from 0.5; docs/decisions/0051)."""
 GENERAL = 0.0
 """The same weight between skills that are nobody's look-alike: off, by measurement (docs/decisions/0051)."""
+DROP = 0.1
+"""Slate score taken per unit of the group's combination, so that the worst of a group falls about half a z [ours]."""
+APART = 0.5
+"""How far the best contradicted member stays below the last uncontradicted one, in units of the combination."""
+TINY = 1e-12
 STEEP = 1.0
 """How fast W falls with what a look-alike lacks: W·exp(−STEEP·lack)."""
 COVERED = 0.35
@@ -107,7 +113,7 @@ class Rerank:
             score[have] += self.general * z(judged.worth)
         for group in judged.groups:
             rows = np.array([have[m] for m in group])
-            score[rows] = among(text[rows], judged.worth[group], self.lam, score[rows].max())
+            score[rows] = among(text[rows], judged.lack[group], judged.worth[group] <= 0.0, self.lam, score[rows].max())
         rounded: Floats = np.round(score, 9)
         return rounded
 
@@ -131,21 +137,20 @@ def _without(why: str) -> Evidence:
 def z(values: Floats) -> Floats:
     """Standard scores; all zeros for an inert channel."""
     spread = float(values.std()) if len(values) else 0.0
-    return (values - values.mean()) / spread if spread > 1e-12 else np.zeros(len(values))
+    return (values - values.mean()) / spread if spread > TINY else np.zeros(len(values))
 
 
-def among(text: Floats, worth: Floats, lam: float, top: float) -> Floats:
-    """Scores of one group of look-alikes: z(text) + λ·z(W), shifted so that its best stands where the best text stood.
+def among(text: Floats, lack: Floats, clashed: NDArray[np.bool_], lam: float, top: float) -> Floats:
+    """Scores of one group of look-alikes, ordered by z(text) + λ·z(log W) within the group; log W = −lack + constant.
 
-    A contradicted member (W = 0) ends below every uncontradicted one (methods 2.5a).
+    The group's best stands where its best text stood (`top`), the others at most a little lower, so that look-alikes
+    stay neighbours on the slate. A contradicted member (W = 0) ends below every uncontradicted one (methods 2.5a).
     """
-    raw = text + lam * z(worth)
-    sound = worth > 0.0
-    if sound.any() and not sound.all():
-        limit = raw[sound].min()
-        below = raw[~sound]
-        raw[~sound] = limit - 1e-3 - (below.max() - below)
-    shifted: Floats = raw + (top - raw.max())
+    raw = z(text) - lam * z(lack)
+    if clashed.any() and not clashed.all():
+        below = raw[clashed]
+        raw[clashed] = raw[~clashed].min() - APART - (below.max() - below)
+    shifted: Floats = top - DROP * (raw.max() - raw)
     return shifted
 
 
@@ -160,7 +165,9 @@ class Judged:
     """(skills, requirements): branches after floor, weights and alternatives."""
     groups: tuple[list[int], ...]
     worth: Floats
-    """W after contrast and contradiction; what is combined with the text score."""
+    """W after contrast and contradiction."""
+    lack: Floats
+    """What each skill says less for the request than the best of its look-alikes; 0 for nobody's look-alike."""
     contrasts: Mapping[int, tuple[Contrast, int]]
     """Skill → its group's contrast and its place in it."""
     labels: tuple[str, ...]
@@ -222,13 +229,13 @@ def judge(
     weights = dict(zip(keys, rarity.tolist(), strict=True))
     shared = [r.arrays.same.tolist() for r in read]
     alike = groups(shared)
-    worth = found.soft.copy()
+    worth, lack = found.soft.copy(), np.zeros(len(read))
     contrasts: dict[int, tuple[Contrast, int]] = {}
     for group in alike:
         members = [list(zip(shared[m], (n.text for n in read[m].graph.nodes), strict=True)) for m in group]
         told = contrast(members, wanted, weights, cosines)
-        lack = told.gain.max() - told.gain
-        worth[group] = float(found.soft[group].max()) * np.exp(-STEEP * lack)
+        lack[group] = told.gain.max() - told.gain
+        worth[group] = float(found.soft[group].max()) * np.exp(-STEEP * lack[group])
         clashed = np.array([c is not None for c in told.clashes])
         if not clashed.all():
             worth[np.array(group)[clashed]] = 0.0
@@ -241,6 +248,7 @@ def judge(
         values=values,
         groups=tuple(alike),
         worth=worth,
+        lack=lack,
         contrasts=contrasts,
         labels=tuple(n.label for n in wanted),
         offsets=tuple(stacked.nodes.tolist()),
