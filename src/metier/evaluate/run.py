@@ -17,14 +17,19 @@ import numpy as np
 from metier.errors import InputError
 from metier.evaluate.datasets import Request
 from metier.evaluate.metrics import REPORTED, macro, measure
+from metier.retrieve.build import DOCUMENT_WEIGHT
 from metier.router import run as run_stages
 from metier.text import fingerprint
 from metier.types import Encoder, Skill, Slate, Stage, Task
 
 if TYPE_CHECKING:
     from metier.retrieve.opened import Index
+    from metier.types import Vectors
 
 MODULES = ("lexical", "dense", "projection", "query-expansion", "document-expansion", "tuned", "rerank")
+FREE = ("lexical", "projection", "query-expansion", "document-expansion")
+"""The modules that need no training; `tuned` is another encoder, `rerank` another paper."""
+PROJECTED = 2  # methods 1.4: k1 where the encoder's profile projects nothing and the module is asked for
 DEPTH = 50
 """Candidates ranked per request: deep enough for R@50."""
 
@@ -39,6 +44,38 @@ class Bench:
     rerank: Callable[[], Stage] | None = None
     """Makes the Rerank stage; None where it is not asked for."""
     index_seconds: float = 0.0
+    body: Callable[[Skill], str] | None = None
+    toward: Vectors | None = None
+    """What document expansion moves to: the mean request (d,), or each skill's own (N, d) (rules 1.1 and 1.2)."""
+    generic: Callable[[], Vectors] | None = None
+    """(W, d) generic words of the library, for a background found anew (rule 1.4)."""
+    _variants: dict[frozenset[str], Index] = field(default_factory=dict, repr=False, compare=False)
+
+    def index_for(self, modules: Sequence[str]) -> Index:
+        """The index as these modules would have built it; each variant is made once."""
+        index, wanted = self.index, frozenset({"projection", "document-expansion"} & set(modules))
+        if index.vectors is None or "dense" not in modules:
+            return index
+        if (wanted == {"projection"} and index.directions is not None) or not wanted:
+            return index
+        if wanted not in self._variants:
+            self._variants[wanted] = self._variant(wanted)
+        return self._variants[wanted]
+
+    def _variant(self, wanted: frozenset[str]) -> Index:
+        from metier.evaluate.variants import moved, varied
+
+        index = self.index
+        documents = np.asarray(index.vectors)
+        if "document-expansion" in wanted:
+            if self.toward is None:
+                raise InputError(
+                    "document-expansion: there are no requests to move documents toward; give --asked FILE"
+                )
+            documents = moved(documents, self.toward, DOCUMENT_WEIGHT)
+        first = int(index.facts["projection"]["first"]) or PROJECTED
+        generic = self.generic() if self.generic else np.zeros((0, documents.shape[1]), np.float32)
+        return varied(index, documents, first if "projection" in wanted else 0, generic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +119,7 @@ def stages_for(
         raise InputError("--modules: name at least one channel, lexical or dense")
     stages: list[Stage] = [
         Retrieve(
-            index=bench.index,
+            index=bench.index_for(modules),
             skills=bench.skills,
             encoder=bench.encoder if dense else None,
             slate=DEPTH,
@@ -124,7 +161,7 @@ def retrieve_all(bench: Bench, requests: Sequence[Request], modules: Sequence[st
         scores=scores,
         ms=ms,
         modules=tuple(modules),
-        config=fingerprint(repr(stages))[:12],
+        config=fingerprint(repr(stages), *modules)[:12],
         index_seconds=bench.index_seconds,
         unknown_gold=tuple(sorted(wanted - set(names.values()))),
     )
@@ -167,22 +204,6 @@ def report(run: Run, requests: Sequence[Request], skills: int) -> dict[str, Any]
     }
 
 
-def ablation_rows(available: Sequence[str]) -> list[tuple[str, ...]]:
-    """Module sets to run: each channel alone, each other module added to dense, each left out last, all together."""
-    on_top = [m for m in available if m not in ("dense", "lexical", "rerank")]
-    rows: list[tuple[str, ...]] = [("lexical",), ("dense",)]
-    rows += [("dense", m) for m in ("lexical", *on_top)]
-    free = [m for m in available if m not in ("tuned", "rerank")]
-    rows.append(tuple(free))
-    whole = tuple(m for m in available if m != "rerank")
-    rows += [tuple(m for m in whole if m != left) for left in ("lexical", *on_top)]
-    rows.append(whole)
-    if "rerank" in available:
-        rows.append(tuple(available))
-    ordered = [tuple(m for m in MODULES if m in row) for row in rows]
-    return [row for row in dict.fromkeys(ordered) if "dense" in row or row == ("lexical",)]
-
-
 def trec(run: Run, tag: str) -> str:
     """The ranking in TREC run format: `query Q0 document rank score tag`."""
     lines = []
@@ -195,6 +216,26 @@ def trec(run: Run, tag: str) -> str:
 def _word(text: str) -> str:
     """TREC fields end at white space."""
     return "_".join(text.split())
+
+
+def sra_results(run: Run, requests: Sequence[Request], metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The result file of SRA-Bench's own evaluation (methods 6.1): {metadata, metrics, results}."""
+    return {
+        "metadata": {**metadata, "modules": list(run.modules), "config": run.config, "query": "bare question"},
+        "metrics": {"macro": metrics(run, requests), **by_dataset(run, requests)},
+        "results": [
+            {
+                "instance_id": request.id,
+                "gold_skill_ids": list(request.gold),
+                "retrieved": [
+                    {"skill_id": doc, "score": round(score, 6)}
+                    for doc, score in zip(run.rankings[key], run.scores[key], strict=True)
+                ],
+            }
+            for request in requests
+            if (key := key_of(request)) in run.rankings
+        ],
+    }
 
 
 def stratified_halves(requests: Sequence[Request], seed: int = 0) -> tuple[list[Request], list[Request]]:

@@ -4,46 +4,51 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from metier.assemble.workshop import Workshop
+from metier.edge.cli.benches import Benches, add_what_is_tested, limited
 from metier.edge.cli.screen import Screen
 from metier.errors import InputError
-from metier.evaluate.datasets import Request, as_library, read_requests
-from metier.evaluate.metrics import paired_bootstrap
-from metier.evaluate.run import MODULES, Bench, Run, ablation_rows, report, retrieve_all, trec, values
-
-UNTUNED, TUNED = "minilm", "metier-small"
-SHOWN = ("mrr@10", "r@10", "hit@1", "ndcg@10")
+from metier.evaluate.ablate import SHOWN, ablation
+from metier.evaluate.datasets import Request, read_requests
+from metier.evaluate.grids import sweeps
+from metier.evaluate.run import FREE, MODULES, Run, report, sra_results, trec
+from metier.evaluate.sweep import Setting, Sweep, gather
 
 
 def add_eval_retrieval(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--skills", action="append", type=Path, required=True, metavar="FILE|DIR", help="may repeat")
-    parser.add_argument("--requests", action="append", type=Path, required=True, metavar="FILE", help="may repeat")
+    add_what_is_tested(parser)
     parser.add_argument("--modules", metavar="LIST", help=f"what runs, of {','.join(MODULES)}")
     parser.add_argument("--ablate", action="store_true", help="module by module: alone, added last, all together")
+    parser.add_argument("--sweep", action="store_true", help="α, k1, weights and fusion, chosen and reported by halves")
     parser.add_argument("--run", type=Path, metavar="FILE", help="write the ranking in TREC run format")
+    parser.add_argument("--results", type=Path, metavar="FILE", help="write the result file of SRA-Bench's form")
     parser.add_argument("--report", type=Path, metavar="DIR", help="write Markdown, JSON and plots")
-    parser.add_argument("--limit", type=int, metavar="N", help="only the first N requests of each dataset")
+    parser.add_argument("--no-plots", action="store_true", help="the report without its PNG files")
 
 
 def run_eval_retrieval(args: argparse.Namespace, screen: Screen) -> int:
-    requests = _limited(read_requests(args.requests), args.limit)
-    benches = _Benches(args, screen)
-    modules = _modules(args, requests)
+    requests = limited(read_requests(args.requests), args.limit)
+    benches = Benches(args, screen)
+    default = default_modules(benches, args, requests)
+    modules = _named(args.modules) or default
     run = benches.run(modules, requests)
     shown = report(run, requests, len(benches.bench(modules).skills))
     if args.ablate:
-        shown["ablation"] = _ablation(benches, modules, requests, run)
+        shown |= ablation(_Once(benches, requests, run, screen), _available(benches, args, requests), default, requests)
+    if args.sweep:
+        shown["sweeps"] = _sweeps(benches, modules, requests)
     if args.run:
         _write(args.run, trec(run, tag=f"metier-{run.config}"))
+    if args.results:
+        about = {"skills": [p.name for p in args.skills], "requests": [p.name for p in args.requests]}
+        _write(args.results, json.dumps(sra_results(run, requests, about), ensure_ascii=False) + "\n")
     if args.report:
         from metier.evaluate.report import retrieval_report
 
-        for path in retrieval_report(shown, args.report):
+        for path in retrieval_report(shown, args.report, plots=not args.no_plots):
             screen.note(f"wrote {path}")
     if screen.json_wanted:
         screen.json(shown)
@@ -52,80 +57,62 @@ def run_eval_retrieval(args: argparse.Namespace, screen: Screen) -> int:
     return 0
 
 
-class _Benches:
-    """One index per encoder over the same skills, made when first needed and kept in the home."""
-
-    def __init__(self, args: argparse.Namespace, screen: Screen) -> None:
-        self.config, self.screen = args.config, screen
-        cache = Path(args.config.home) / "benchmarks"
-        self.paths = [as_library(p, cache) for p in args.skills]
-        self._made: dict[str, Bench] = {}
-
-    def encoder_for(self, modules: Sequence[str]) -> str:
-        if "encoder" in self.config.sources:
-            return str(self.config.encoder)
-        return TUNED if "tuned" in modules else UNTUNED
-
-    def bench(self, modules: Sequence[str]) -> Bench:
-        name = self.encoder_for(modules)
-        if name not in self._made:
-            shop = Workshop(replace(self.config, encoder=name), paths=self.paths, evaluating=True)
-            built = shop.refresh(progress=self.screen.progress)
-            opened = shop.opened()
-            self._made[name] = Bench(
-                index=opened.index,
-                skills=opened.library.skills,
-                encoder=shop.encoder,
-                rerank=lambda: shop.stage("rerank"),
-                index_seconds=built.seconds,
-            )
-        return self._made[name]
-
-    def run(self, modules: Sequence[str], requests: Sequence[Request]) -> Run:
-        return retrieve_all(self.bench(modules), requests, modules)
+def _named(given: str | None) -> tuple[str, ...]:
+    return tuple(m.strip() for m in given.split(",") if m.strip()) if given else ()
 
 
-def _modules(args: argparse.Namespace, requests: Sequence[Request]) -> tuple[str, ...]:
-    if args.modules:
-        return tuple(m.strip() for m in args.modules.split(",") if m.strip())
-    chosen = ["lexical", "dense", "projection"]
+def default_modules(benches: Benches, args: argparse.Namespace, requests: Sequence[Request]) -> tuple[str, ...]:
+    """What the product does by itself under this configuration: projection as the encoder's profile has it."""
+    chosen = ["lexical", "dense"]
     if any(r.hypothetical for r in requests):
         chosen.append("query-expansion")
-    if args.config.encoder == TUNED:
+    if args.config.encoder == benches.tuned:
         chosen.append("tuned")
+    if benches.bench(chosen).index.directions is not None:
+        chosen.append("projection")
     return tuple(m for m in MODULES if m in chosen)
 
 
-def _ablation(
-    benches: _Benches, default: Sequence[str], requests: Sequence[Request], done: Run
-) -> list[dict[str, Any]]:
-    datasets = [r.dataset for r in requests]
-    rows, base = [], benches.run(("dense",), requests)
-    for row in ablation_rows(default):
-        run = done if row == tuple(default) else base if row == ("dense",) else benches.run(row, requests)
-        metrics = report(run, requests, 0)["metrics"]
-        gain = paired_bootstrap(values(base, requests, "mrr@10"), values(run, requests, "mrr@10"), datasets)
-        rows.append(
-            {
-                "modules": list(row),
-                "metrics": {name: metrics[name] for name in SHOWN},
-                "against_dense": gain.as_dict(),
-                **({"default": True} if row == tuple(default) else {}),
-            }
-        )
-    return rows
+def _available(benches: Benches, args: argparse.Namespace, requests: Sequence[Request]) -> tuple[str, ...]:
+    """The modules of the ablation: those named, else all that can run here."""
+    if args.modules:
+        return ("dense", *_named(args.modules))
+    can = ["dense", *FREE]
+    if not any(r.hypothetical for r in requests):
+        can.remove("query-expansion")
+    if benches.has_tuned():
+        can.append("tuned")
+    return tuple(can)
 
 
-def _limited(requests: Sequence[Request], limit: int | None) -> list[Request]:
-    if limit is None:
-        return list(requests)
-    taken: dict[str, int] = {}
-    kept = []
-    for request in requests:
-        taken[request.dataset] = taken.get(request.dataset, 0) + 1
-        if taken[request.dataset] <= limit:
-            kept.append(request)
-    return kept
+class _Once:
+    """Runs a set of modules; the one that was run already is not run again."""
+
+    def __init__(self, benches: Benches, requests: Sequence[Request], done: Run, screen: Screen) -> None:
+        self.benches, self.requests, self.done, self.screen = benches, requests, done, screen
+
+    def __call__(self, modules: tuple[str, ...]) -> Run:
+        if modules == tuple(m for m in MODULES if m in self.done.modules):
+            return self.done
+        self.screen.note(f"running {', '.join(modules)}")
+        return self.benches.run(modules, self.requests)
+
+
+def _sweeps(benches: Benches, modules: Sequence[str], requests: Sequence[Request]) -> Mapping[str, Any]:
+    bench = benches.bench(modules)
+    drafts = any(r.hypothetical for r in requests)
+    toward = bench.toward
+    shared = toward is None or toward.ndim == 1
+    arrays = gather(bench, requests, toward=toward if shared else None, own=None if shared else toward)
+    profile = bench.encoder.profile if bench.encoder else None
+    base = Setting(
+        alpha=profile.alpha if profile else 1.0,
+        w_q=0.3 if drafts and "query-expansion" in modules else 0.0,
+        step="two" if "projection" in modules and bench.index.directions is not None else "none",
+        first=int(bench.index.facts["projection"]["first"]) or 2,
+        asked="shared" if shared else "own",
+    )
+    return sweeps(Sweep(arrays), base, drafts=drafts)
 
 
 def _write(path: Path, text: str) -> None:
@@ -147,5 +134,15 @@ def _print(shown: dict[str, Any], screen: Screen) -> None:
     if shown["gold_not_in_library"]:
         screen.note(f"warning: gold that no skill has: {', '.join(shown['gold_not_in_library'])}")
     for row in shown.get("ablation", ()):
+        low, high = row["against_dense"]["ci95"]
         mark = "  ← default" if row.get("default") else ""
-        screen.print(f"  {row['metrics']['mrr@10']:5.1f}  {json.dumps(row['modules'])[1:-1]}{mark}")
+        screen.print(
+            f"  {row['metrics']['mrr@10']:5.1f}  {row['against_dense']['delta']:+5.1f} [{low:+.1f}, {high:+.1f}]  "
+            f"{' + '.join(row['modules'])}{mark}"
+        )
+    for choice in ("alpha", "k1", "weights"):
+        for half in shown.get("sweeps", {}).get(f"{choice}_by_halves", {}).get("halves", ()):
+            screen.print(
+                f"  {choice} chosen on one half: {json.dumps(half['chosen'])}; "
+                f"MRR@10 on the other {half['reported_on']:.1f} ({half['short_of_best']:.1f} short of its best)"
+            )

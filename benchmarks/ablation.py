@@ -1,0 +1,54 @@
+"""Module by module on real requests: alone, last, together; weights, α, k1, scores against ranks, by halves.
+
+    python benchmarks/ablation.py --skills ../shared/data/skills.jsonl.xz \
+        --skills ../shared/data/skillsbench-dev.gold.jsonl --skills ../shared/data/sra-dev.gold.jsonl \
+        --requests ../shared/data/skillsbench-dev.requests.jsonl --requests ../shared/data/sra-dev.requests.jsonl
+
+Rows come from the product's own stages, sweeps from the same functions over arrays; into results/ablation-<sha12>.json.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from common import arguments, arrays_of, benches_of, keep, requests_of
+from metier.evaluate.ablate import ablation
+from metier.evaluate.grids import sweeps
+from metier.evaluate.run import FREE
+from metier.evaluate.sweep import Setting, Sweep
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--no-rows", action="store_true", help="the sweeps alone")
+    given = parser.parse_args()
+    began, benches, requests = time.perf_counter(), benches_of(given), requests_of(given)
+    drafts = any(r.hypothetical for r in requests)
+    free = [m for m in FREE if drafts or m != "query-expansion"]
+    tuned = benches.has_tuned()
+    result: dict[str, Any] = {
+        "requests": len(requests),
+        "encoder": given.encoder,
+        "tuned": given.tuned if tuned else None,
+    }
+    if not given.no_rows:
+        default = ("lexical", "dense", "projection", *(("query-expansion",) if drafts else ()))
+        available = ("dense", *free, *(("tuned",) if tuned else ()))
+        result |= ablation(lambda modules: benches.run(modules, requests), available, default, requests)
+    result["sweeps"] = {}
+    for modules in (("dense",), *((("dense", "tuned"),) if tuned else ())):
+        bench = benches.bench(modules)
+        result["skills"] = len(bench.skills)
+        sweep = Sweep(arrays_of(bench, requests))
+        base = Setting(alpha=bench.encoder.profile.alpha, step="two", first=2, w_q=0.3 if drafts else 0.0)
+        result["sweeps"][modules[-1]] = {
+            "whole": sweeps(sweep, base, drafts=drafts),
+            "without hypothetical skills": sweeps(sweep, Setting(alpha=base.alpha, step="two"), drafts=False),
+            "without projection": sweeps(sweep, Setting(alpha=base.alpha), drafts=False),
+        }
+    keep("ablation", given, began, result)
+
+
+if __name__ == "__main__":
+    main()
