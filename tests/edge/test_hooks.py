@@ -123,6 +123,13 @@ def test_what_a_session_was_shown_is_not_shown_again_until_it_is_compacted(shop:
     assert "sql-tuning" in context(shop, "why is this query slow")
 
 
+def test_what_was_shown_before_makes_no_room_for_skills_that_fit_less(tmp_path: Path) -> None:
+    shop = workshop(tmp_path, cards=2)
+    assert "sql-tuning" in context(shop, "why is this query slow")
+    assert context(shop, "why is this query slow") == "", "the two that fit best are known; the others fit less"
+    assert "pdf-forms" in context(shop, "fill in PDF forms from a list of answers")
+
+
 def test_the_model_named_when_the_session_starts_becomes_the_stack_of_its_routes(shop: Workshop) -> None:
     answer(base(hook_event_name="SessionStart", source="startup", model="claude-opus-4-8"), shop, host="claude-code")
     context(shop, "why is this query slow")
