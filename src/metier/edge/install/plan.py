@@ -109,7 +109,10 @@ def uninstall(wish: Wish, ledger: Ledger) -> list[Change]:
         if ledger.untouched(path, before):
             after = ledger.original(path)
         else:
-            after = encoded(without(_text(before, path), path, part.format, wish.host), before)
+            left = without(_text(before, path), path, part.format, wish.host)
+            read = tomls.read if part.format == "toml" else jsonc.read
+            ours_alone = ledger.made(path) and not read(left, str(path))
+            after = None if ours_alone else encoded(left, before)
         made[path] = Change(path, before, after)
     return [change for change in made.values() if change.differs]
 
@@ -227,6 +230,11 @@ class Ledger:
         """Whether the file is still just as we wrote it."""
         entry = self._entries().get(str(path))
         return entry is not None and entry.get("written") == _sha(now)
+
+    def made(self, path: Path) -> bool:
+        """Whether there was no such file before us."""
+        entry = self._entries().get(str(path))
+        return entry is not None and entry.get("original") is None
 
     def original(self, path: Path) -> bytes | None:
         """The file's bytes before us; None where there was no file. Raises `InputError` when the backup is gone."""
