@@ -7,7 +7,7 @@ Disclosure fails → no text. A log that cannot be written or a body that cannot
 
 from __future__ import annotations
 
-import secrets
+import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -97,7 +97,7 @@ class Router:
             session=session,
             local=local,
         )
-        slate = run(self.stages, Slate(id="r_" + secrets.token_hex(8), task=task))
+        slate = run(self.stages, Slate(id="r_" + os.urandom(8).hex(), task=task))
         route = self._disclosed(slate)
         self._recent[route.id] = route
         while len(self._recent) > REMEMBERED:
@@ -147,7 +147,7 @@ class Router:
         """
         known = self.recall(route) if isinstance(route, str) else route
         found = _on(known, skill) or self.skill(skill)
-        text = self.text(found, resource, known.id if known else secrets.token_hex(8))
+        text = self.text(found, resource, known.id if known else os.urandom(8).hex())
         if self.events and known:
             event = Event(known.id, found.id, "loaded", time.time(), known.slate.task.session, found.digest)
             try:

@@ -15,7 +15,8 @@ from metier.errors import IndexProblem
 from metier.types import Encoder, Library, Problem, Shadowed, Skill
 
 if TYPE_CHECKING:
-    from metier.library.scan import Changes, Root
+    from metier.library.scan import Changes
+    from metier.library.walk import Root
     from metier.retrieve.opened import Index
 
 FAMILIES = "families.json"

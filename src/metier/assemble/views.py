@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
-import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -66,7 +64,7 @@ class View:
 
     def begin(self) -> Path:
         """A fresh folder to write a generation into."""
-        name = time.strftime("%Y%m%dT%H%M%S", time.gmtime()) + "-" + secrets.token_hex(4)
+        name = time.strftime("%Y%m%dT%H%M%S", time.gmtime()) + "-" + os.urandom(4).hex()
         fresh = self.folder / f"{name}.part"
         try:
             fresh.mkdir(parents=True, mode=0o700)
@@ -93,6 +91,8 @@ class View:
         current = self.current()
         done = sorted(p for p in self.folder.iterdir() if p.is_dir() and p.name[:1].isdigit() and p.suffix != ".part")
         old = [p for p in done if p != current][: max(0, len(done) - KEPT)]
+        import shutil
+
         for path in (*old, *self.folder.glob("*.part")):
             with suppress(OSError):
                 if path.suffix != ".part" or time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
@@ -122,7 +122,7 @@ class View:
 
 def _replace(path: Path, text: str) -> None:
     """The file holds `text`, at once and whole."""
-    part = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    part = path.with_name(f"{path.name}.{os.urandom(4).hex()}")
     with part.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from metier.gate.bank import Bank
     from metier.gate.runnable import Runnable
     from metier.library.doctor import Report
-    from metier.library.scan import Root
+    from metier.library.walk import Root
     from metier.rerank.keep import Graphs
 
 INLINE_SECONDS = 0.05
@@ -104,7 +104,7 @@ class Workshop:
     @cached_property
     def roots(self) -> list[Root]:
         """Where skills are looked for: the paths given, else the configured, registered and default places."""
-        from metier.library.scan import Root
+        from metier.library.walk import Root
 
         if self._given is not None:
             return [Root(Path(r), "given") for r in self._given.roots]

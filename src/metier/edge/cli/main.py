@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
-import argparse
-import importlib
 import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read once, when numpy loads: two spinning threads cost a second
+
+import argparse
+import gc
+import importlib
 import sys
 from collections.abc import Sequence
 
@@ -42,6 +46,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "hook": ("agents", "the hook itself: JSON on stdin, JSON on stdout, always exit 0"),
 }
 
+_SHORT = ("route", "show")
+"""Verbs that end right after their answer; nothing of theirs waits to be written at exit."""
 _SELF_CONFIGURED = ("hook",)
 """Verbs that must answer even where the configuration is broken; they load it themselves."""
 
@@ -49,12 +55,17 @@ _SELF_CONFIGURED = ("hook",)
 def run(argv: Sequence[str] | None = None) -> None:
     """Entry point of the `metier` command."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] and words[0] in _SHORT:
+        gc.disable()  # nothing a short command makes is worth a collection
     try:
         code = main(words)
         sys.stdout.flush()
     except BrokenPipeError:  # `metier … | head` is no error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    if words[:1] and words[0] in _SHORT:
+        sys.stderr.flush()
+        os._exit(code)  # tearing the interpreter down costs as much as the answer
     sys.exit(code)
 
 
