@@ -47,15 +47,13 @@ def for_mcp(config: Config) -> Config:
 
 
 def add_hook(parser: argparse.ArgumentParser) -> None:
-    from metier.edge.hooks.entry import HOSTS
-
-    parser.add_argument("host", choices=HOSTS, help="the agent that calls")
+    parser.add_argument("host", nargs="*", help="the agent that calls; an unknown word does no harm")
 
 
 def run_hook(args: argparse.Namespace, screen: Screen) -> int:
     from metier.edge.hooks import entry
 
-    entry.run([args.host, *([f"--home={args.home}"] if args.home else [])])
+    entry.run([*args.host, *([f"--home={args.home}"] if args.home else [])])
     return 0
 
 
