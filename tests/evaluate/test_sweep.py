@@ -88,7 +88,7 @@ def test_projected_scores_are_those_of_a_naive_projection() -> None:
     setting = Setting(channels="dense", step="two", first=1)
     found = background(a, a.documents, setting)
     assert found is not None
-    u, s, vt = np.linalg.svd(a.documents.astype(np.float64), full_matrices=False)
+    vt = np.linalg.svd(a.documents.astype(np.float64), full_matrices=False)[2]
     d = a.documents - (a.documents @ vt[:1].T) @ vt[:1]
     d /= np.linalg.norm(d, axis=1, keepdims=True)
     d -= (d @ found.second.T) @ found.second

@@ -9,7 +9,7 @@ that a grid of a hundred settings costs minutes. A test holds that the stage's o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from metier.errors import InputError
 from metier.evaluate.metrics import measure
-from metier.evaluate.run import DEPTH, Bench, known_as
+from metier.evaluate.run import Bench, known_as
 from metier.evaluate.variants import moved
 from metier.retrieve.background import (
     GENERIC_WORDS,
@@ -32,7 +32,7 @@ from metier.retrieve.background import (
     top_directions,
 )
 from metier.retrieve.bm25 import term_hashes
-from metier.retrieve.fuse import POOL, fused, pool, reciprocal_rank, z
+from metier.retrieve.fuse import POOL, best, fused, pool, reciprocal_rank, z
 from metier.retrieve.stage import EXCLUDE_WEIGHT, Retrieve
 from metier.text import words
 
@@ -226,9 +226,12 @@ class Sweep:
     """Rankings of many settings; what two settings share is computed once."""
 
     arrays: Arrays
-    depth: int = DEPTH
+    depth: int = 10
+    """Documents ranked per request: enough for every metric of a sweep."""
     _made: dict[Any, tuple[Vectors, Background | None, Any]] = field(default_factory=dict)
     _ranked: dict[Setting, list[Rows]] = field(default_factory=dict)
+    _words: dict[bool, list[Rows]] = field(default_factory=dict)
+    _last: tuple[Any, list[Scores]] | None = None
 
     def rank(self, setting: Setting) -> list[Rows]:
         """Per request the rows of its best documents, best first."""
@@ -244,7 +247,7 @@ class Sweep:
 
     def dense(self, setting: Setting) -> Scores:
         """(M, N) q · P d of every document: for small benchmarks and for tests."""
-        return np.concatenate(list(self._blocks(setting)))
+        return np.concatenate(list(self._scores(setting)))
 
     def _documents(self, setting: Setting) -> tuple[Vectors, Background | None, Any]:
         what = (setting.w_d, setting.asked, setting.step, setting.first, setting.seed)
@@ -254,7 +257,7 @@ class Sweep:
             self._made[what] = (documents, found, None if found is None else coordinates(documents, found)[:2])
         return self._made[what]
 
-    def _blocks(self, setting: Setting) -> Any:
+    def _blocks(self, setting: Setting) -> Iterator[Scores]:
         documents, found, place = self._documents(setting)
         queries = asked(self.arrays, setting)
         for start in range(0, len(queries), BLOCK):
@@ -267,33 +270,63 @@ class Sweep:
             yield scores
 
     def _rank(self, setting: Setting) -> list[Rows]:
-        a = self.arrays
-        lexical = a.lexical_drafts if setting.w_q > 0 else a.lexical
+        a, drafted = self.arrays, setting.w_q > 0
+        lexical = a.lexical_drafts if drafted else a.lexical
+        matched = self._matched(drafted)
         if setting.channels == "lexical":
-            return [self._best(setting, n, None, lexical[n]) for n in range(len(a.requests))]
+            return [self._best(setting, n, None, lexical[n], matched[n]) for n in range(len(a.requests))]
         ranked, n = [], 0
         queries = asked(a, setting)
-        for block in self._blocks(setting):
+        for block in self._scores(setting):
             for dense in block:
-                ranked.append(self._best(setting, n, dense, lexical[n], queries[n]))
+                ranked.append(self._best(setting, n, dense, lexical[n], matched[n], queries[n]))
                 n += 1
         return ranked
 
+    def _matched(self, drafted: bool) -> list[Rows]:
+        """Per request the rows that words alone would have shown, as `fuse.pool` takes them; whatever dense says."""
+        if drafted not in self._words:
+            a = self.arrays
+            found = []
+            for scores in a.lexical_drafts if drafted else a.lexical:
+                visible = self._without_hidden(scores, 0.0)
+                found.append(pool(None, visible, max(POOL, self.depth)))
+            self._words[drafted] = found
+        return self._words[drafted]
+
+    def _without_hidden(self, scores: Scores, value: float) -> Scores:
+        if not len(self.arrays.hidden):
+            return scores
+        out: Scores = scores.copy()
+        out[self.arrays.hidden] = value
+        return out
+
+    def _scores(self, setting: Setting) -> Iterator[Scores]:
+        """Blocks of dense scores; those of the last configuration are kept, so that α costs no matrix product."""
+        what = (setting.w_q, setting.w_d, setting.asked, setting.step, setting.first, setting.seed)
+        if self._last is None or self._last[0] != what:
+            self._last = (what, list(self._blocks(setting)))
+        yield from self._last[1]
+
     def _best(
-        self, setting: Setting, n: int, dense: Scores | None, lexical: Scores, query: Vectors | None = None
+        self,
+        setting: Setting,
+        n: int,
+        dense: Scores | None,
+        lexical: Scores,
+        matched: Rows,
+        query: Vectors | None = None,
     ) -> Rows:
         """One request's best rows, by the stage's own steps."""
         a = self.arrays
-        visible, seen = lexical.copy(), None if dense is None else dense.copy()
-        visible[a.hidden] = 0.0
-        if seen is not None:
-            seen[a.hidden] = -np.inf
-        rows = np.setdiff1d(pool(seen, visible, max(POOL, self.depth)), a.hidden, assume_unique=True)
-        words_here = lexical[rows]
         if dense is None:
-            score = z(words_here)
+            rows, score = matched, z(lexical[matched])
         else:
-            here = dense[rows]
+            near = best(self._without_hidden(dense, -np.inf), max(POOL, self.depth))
+            rows = np.union1d(near, matched)
+            if len(a.hidden):
+                rows = np.setdiff1d(rows, a.hidden, assume_unique=True)
+            here, words_here = dense[rows], lexical[rows]
             score = {
                 "dense": lambda: z(here),
                 "ranks": lambda: reciprocal_rank(here, words_here, setting.alpha),
@@ -301,8 +334,8 @@ class Sweep:
             }[setting.channels]()
             score = score - self._penalty(n, rows, here, query)
         order = np.lexsort((a.rank[rows], -score))[: self.depth]
-        best: Rows = rows[order]
-        return best
+        ranked: Rows = rows[order]
+        return ranked
 
     def _penalty(self, n: int, rows: Rows, dense: Scores, query: Vectors | None) -> NDArray[np.float64]:
         penalty, a = np.zeros(len(rows)), self.arrays
