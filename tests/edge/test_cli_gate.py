@@ -121,6 +121,7 @@ def test_an_imported_panel_is_shown_moves_verdicts_and_changes_nothing_twice(hom
     assert (only["stack"], skills["pdf-forms"]["pairs"], skills["pdf-forms"]["gain"]) == (STACK, 6, 1.0)
     assert skills["sql-tuning"]["gain"] == -1.0 and skills["sql-tuning"]["interval"][1] < 0
     assert home.verdicts() == {"pdf-forms": ("load", "gain"), "sql-tuning": ("skip", "no-gain")}
+    assert len(home.json("bank", "show", "pdf-forms")["stacks"][0]["skills"]) == 1
     text = home.run("bank", "show")[1]
     assert STACK in text and "+1.00" in text and "-1.00" in text
 

@@ -6,6 +6,7 @@ import argparse
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,8 @@ def run_bank(args: argparse.Namespace, screen: Screen) -> int:
 
 
 def _show(args: argparse.Namespace, screen: Screen, shop: Workshop) -> int:
-    wanted = None if args.skill is None else _skill(shop, args.skill)[0]
+    name = args.skill or (None if args.file is None else str(args.file))  # `bank show SKILL` reads as one means it
+    wanted = None if name is None else _skill(shop, name)[0]
     stacks = [args.stack] if args.stack else shop.bank.stacks()
     told: list[dict[str, Any]] = [{"stack": stack, "skills": _evidence(shop, stack, wanted)} for stack in stacks]
     if screen.json_wanted:
@@ -157,6 +159,7 @@ def _line(row: Mapping[str, Any]) -> tuple[str, ...]:
 def _import(args: argparse.Namespace, screen: Screen, shop: Workshop) -> int:
     path = _file(args)
 
+    @cache
     def resolve(name: str) -> tuple[str, str] | None:
         if args.digest is not None:
             return None
