@@ -12,7 +12,7 @@ from typing import Any
 
 from metier.assemble.workshop import Workshop
 from metier.edge.cli.screen import Screen, clean
-from metier.errors import InputError, MetierError, NotFound
+from metier.errors import EncoderError, InputError, MetierError, NotFound
 from metier.gate import exports, fit, online, plan
 from metier.gate.gain import seen_interval
 from metier.gate.imports import Given, Imported, import_file
@@ -172,6 +172,7 @@ def _import(args: argparse.Namespace, screen: Screen, shop: Workshop) -> int:
     stack = args.stack or (args.config.stack if args.config.stack != UNKNOWN_STACK else None)
     given = Given(stack, args.skill, args.digest, args.family, args.arm, args.vectors_encoder, resolve)
     done = import_file(shop.bank, path, given, vectors=args.vectors, instances=args.instances)
+    _embed_bound(shop, screen)
     if screen.json_wanted:
         refused = [{"where": where, "why": why} for where, why in done.refused]
         screen.json({"schema": "metier-bank-import-v1", "kind": done.kind, "read": done.read, "new": done.new,
@@ -179,6 +180,15 @@ def _import(args: argparse.Namespace, screen: Screen, shop: Workshop) -> int:
         return 0
     _print_import(done, path, screen)
     return 0
+
+
+def _embed_bound(shop: Workshop, screen: Screen) -> None:
+    """Past tasks of skills that can be routed to have vectors, so that no route has to wait for them."""
+    rows = shop.store.rows("SELECT DISTINCT task FROM outcomes WHERE digest <> ''")
+    try:
+        shop.bank.embed(shop.encoder, [row["task"] for row in rows], lambda n, of: screen.progress("tasks", of)(n))
+    except EncoderError as error:
+        screen.note(f"warning: the tasks are compared once they can be encoded: {error}")
 
 
 def _print_import(done: Imported, path: Path, screen: Screen) -> None:
