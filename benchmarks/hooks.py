@@ -47,7 +47,7 @@ def main() -> None:
         lines = args.requests.read_text(encoding="utf-8").splitlines()
         texts = [str(json.loads(line)["text"]) for line in lines if line.strip()]
     result = measure(args.home.absolute(), args.project.absolute(), texts, args.rounds)
-    result["command"] = " ".join(["python", "benchmarks/hooks.py", *(f"--rounds {args.rounds}".split())])
+    result["command"] = f"python benchmarks/hooks.py --home HOME --project DIR --rounds {args.rounds}"
     sha = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True).stdout
     out = Path(__file__).parent / "results" / f"hooks-{sha.strip()}.json"
     out.parent.mkdir(exist_ok=True)
