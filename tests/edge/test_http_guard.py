@@ -107,10 +107,17 @@ def test_links_and_cookies_end() -> None:
 
 def test_a_server_bound_to_every_address_takes_literal_addresses_and_given_names_alone() -> None:
     names = Names.of("0.0.0.0", 7717, ["skills.lan"])
-    assert names.own("192.168.1.5:7717") and names.own("[fe80::1]:7717") and names.own("Skills.LAN:7717")
+    assert names.own("192.168.1.5:7717") and names.own("[fe80::1]:7717") and names.own("Skills.LAN:443")
     assert not names.own("evil.example:7717") and not names.own("192.168.1.5:8080")
     assert not Names.of("127.0.0.1", 7717).own("192.168.1.5:7717")
-    assert Names.of("::1", 1).own("[::1]:1") and names.origin("https://skills.lan") and not names.origin("file://")
+    assert Names.of("::1", 1).own("[::1]:1") and not Names.of("127.0.0.1", 7717).own("localhost")
+
+
+def test_another_port_of_the_same_host_is_another_site() -> None:
+    names = Names.of("127.0.0.1", 7717, ["skills.lan"])
+    assert names.same("http://localhost:7717", "localhost:7717") and names.same("https://Skills.lan", "skills.lan")
+    for origin in ("http://localhost", "http://localhost:7718", "http://127.0.0.1:7717", "file://", "null", "https://"):
+        assert not names.same(origin, "localhost:7717"), origin
 
 
 def test_every_answer_forbids_foreign_script_framing_and_caching(client: Client) -> None:

@@ -11,6 +11,9 @@ from metier.edge.cli.screen import Screen
 from metier.edge.hooks.desk import Desk as Hooks
 from metier.edge.web import server
 
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""Addresses that only this machine reaches."""
+
 
 def add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", dest="bind", default="127.0.0.1", help="address to listen on (127.0.0.1)")

@@ -73,8 +73,8 @@ class Desk:
 
     def shelf(self) -> Shelf:
         """The library's columns for searching, of the newest generation."""
-        library = self.shop.library
-        made: Shelf = self.latest("shelf").of(id(library), lambda: Shelf.of(library.skills))
+        opened = self.shop.opened()
+        made: Shelf = self.latest("shelf").of(opened.folder, lambda: Shelf.of(opened.library.skills))
         return made
 
     def latest(self, name: str) -> Latest[Any]:

@@ -108,28 +108,32 @@ class Names:
 
     port: int
     hosts: frozenset[str]
+    """Names it has by being here; they need its port."""
+    given: frozenset[str] = frozenset()
+    """Names that the user said a proxy or a network gives it; any port, since a proxy has its own."""
     literal: bool = False
     """Bound to every address: any literal IP is ours too, since rebinding needs a name."""
 
     @staticmethod
-    def of(host: str, port: int, more: Iterable[str] = ()) -> Names:
-        """The names of a server bound to `host`; `more` are those a proxy or a network gives it."""
-        own = {name.lower() for name in (*_LOOPBACK, *more)}
+    def of(host: str, port: int, given: Iterable[str] = ()) -> Names:
+        """The names of a server bound to `host`, and those it is `given`."""
         every = host in ("0.0.0.0", "::", "")
-        own.add(socket.gethostname().lower() if every else _bracketed(host).lower())
-        return Names(port, frozenset(own), every)
+        bound = socket.gethostname() if every else _bracketed(host)
+        return Names(port, frozenset((*_LOOPBACK, bound.lower())), frozenset(name.lower() for name in given), every)
 
     def own(self, value: str) -> bool:
-        """Whether a Host header (with our port, or the default one of a proxy) names this server."""
+        """Whether a Host header names this server."""
         name, port = _split(value.lower())
-        if port is not None and port not in (str(self.port), "80", "443"):
+        if name in self.given:
+            return True
+        if (port or "80") != str(self.port):
             return False
         return name in self.hosts or (self.literal and _is_address(name))
 
-    def origin(self, value: str) -> bool:
-        """Whether an Origin header is one of ours."""
-        scheme, _, rest = value.partition("://")
-        return scheme in ("http", "https") and self.own(rest)
+    def same(self, origin: str, host: str) -> bool:
+        """Whether an Origin header is the very site whose Host header this is: another port is another site."""
+        scheme, _, rest = origin.lower().partition("://")
+        return scheme in ("http", "https") and rest == host.lower() and self.own(rest)
 
 
 def _bracketed(host: str) -> str:
@@ -203,7 +207,7 @@ class Guard:
             return Refusal(
                 421, "wrong-host", f"Host {said!r} is not this server; use 127.0.0.1, or start it with --allow-host"
             )
-        if any(not self.names.origin(value) for value in origins) or len(origins) > 1:
+        if any(not self.names.same(value, hosts[0]) for value in origins) or len(origins) > 1:
             return Refusal(403, "wrong-origin", "this request comes from another site; open the dashboard itself")
         path = scope["path"]
         if path not in OPEN and not path.startswith("/static/"):

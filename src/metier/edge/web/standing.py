@@ -126,7 +126,7 @@ def _present(pairs: Pairs, known: Sequence[Skill | None]) -> NDArray[np.bool_]:
 
 def find(desk: Desk, skill_id: str) -> Skill | None:
     """The library's skill of exactly that id, as indexed."""
-    ids: _Ids = desk.latest("ids").of(id(desk.shop.library), lambda: _Ids(desk))
+    ids: _Ids = desk.latest("ids").of(desk.shop.opened().folder, lambda: _Ids(desk))
     return ids.get(skill_id)
 
 

@@ -41,7 +41,7 @@ def chosen(desk: Desk, visit: Visit, stacks: list[str]) -> str:
 def board_of(desk: Desk, stack: str) -> standing.Board | None:
     """The board of a stack, computed again only when the bank has news."""
     newest = desk.shop.store.rows("SELECT coalesce(max(n), 0) AS n FROM outcomes")[0]["n"]
-    key = (stack, newest, id(desk.shop.library), desk.shop.config.eta)
+    key = (stack, newest, desk.shop.opened().folder, desk.shop.config.eta)
     made = desk.latest(f"board {stack}").of(key, lambda: (standing.board(desk, stack),))
     return made[0]  # type: ignore[no-any-return]
 

@@ -80,7 +80,7 @@ def one(desk: Desk, visit: Visit) -> Response:
 def problems(desk: Desk, visit: Visit) -> Response:
     """`GET /library/problems`: the doctor's findings by kind, the most costly first, each with its remedy."""
     opened = desk.shop.opened()
-    held, key = desk.latest("report"), str(opened.folder)
+    held, key = desk.latest("report"), opened.folder
     if not held.ready(key):
         desk.behind("report", lambda: held.of(key, lambda: _examined(desk)))
         return _page(desk, "problems.html", "/library/problems", waiting=True, kinds={}, kind="", rows=(), found=None)
@@ -124,7 +124,7 @@ class Pair:
 def look_alikes(desk: Desk, visit: Visit) -> Response:
     """`GET /library/look-alikes`: closest pairs first; found out once per index, behind the first visit."""
     opened = desk.shop.opened()
-    held, key = desk.latest("look-alikes"), str(opened.folder)
+    held, key = desk.latest("look-alikes"), opened.folder
     values: dict[str, Any] = {"waiting": True, "rows": (), "found": None, "threshold": ALIKE}
     if held.ready(key):
         pairs = held.of(key, lambda: _alike(desk))
@@ -155,7 +155,7 @@ def _pair(desk: Desk, one: int, other: int, cosine: float) -> Pair:
 def copies(desk: Desk, visit: Visit) -> Response:
     """`GET /library/copies`: the same folder at several addresses, one name for several skills, shadowed skills."""
     library = desk.shop.library
-    same, named = desk.latest("copies").of(id(library), lambda: _copies(desk))
+    same, named = desk.latest("copies").of(desk.shop.opened().folder, lambda: _copies(desk))
     return _page(
         desk, "copies.html", "/library/copies",
         same=[library.skills[i] for i in same[:PAIRS]], same_total=len(same),
@@ -190,7 +190,7 @@ def budget(desk: Desk, visit: Visit) -> Response:
     if host not in HOSTS:
         raise InputError(f"no listing rule is known for {host[:40]!r}; choose from {', '.join(HOSTS)}")
     library = desk.shop.library.skills
-    key = (id(desk.shop.library), host)
+    key = desk.shop.opened().folder
     shown: Listing = desk.latest(f"listing {host}").of(
         key, lambda: listing(library, HOSTS[host], usage=usage(desk.shop))
     )

@@ -105,21 +105,22 @@ def explained(route: Route) -> list[Row]:
                 tie=n > 1 and candidates[n - 2].score == c.score,
                 candidate=c,
                 relevance=wire.relevance(c),
-                needs=[_need(n) for n in detail.get("rerank", {}).get("requirements", ())],
+                needs=needs(detail.get("rerank", {})),
                 requirements=[dict(r) for r in detail.get("gate", {}).get("requirements", ())],
             )
         )
     return rows
 
 
-def _need(found: Mapping[str, Any]) -> dict[str, Any]:
-    met = float(found.get("branch", 0.0))
-    return {
-        "text": found.get("text", ""),
-        "via": found.get("via") or "",
-        "met": met,
-        "mark": figures.bar(met, width=60),
-    }
+def needs(detail: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What the request asks for and how well the witness meets it, from the reranker's evidence; [] without any."""
+    labels, branches, via = (detail.get(name, ()) for name in ("requirements", "branches", "via"))
+    if not len(labels) == len(branches) == len(via):
+        return []
+    return [
+        {"text": str(label), "via": str(by or ""), "met": float(met), "mark": figures.bar(float(met), width=60)}
+        for label, met, by in zip(labels, branches, via, strict=True)
+    ]
 
 
 def _levels(route: Route) -> str:
