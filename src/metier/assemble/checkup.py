@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from metier.assemble.indexing import Progress
+from metier.assemble.indexing import Progress, no_progress
 from metier.errors import StoreError
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from metier.library.doctor import Report
 
 
-def examined(shop: Workshop, hosts: Sequence[str], progress: Progress) -> Report:
+def examined(shop: Workshop, hosts: Sequence[str] = ("claude-code",), progress: Progress = no_progress) -> Report:
     """The report on the skills as they are on disk now: the index is brought up to date first."""
     from metier.library.doctor import examine
     from metier.retrieve.index import look_alikes

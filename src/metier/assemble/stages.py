@@ -3,25 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from metier.assemble.indexing import Families
 from metier.disclose import Disclose
 from metier.errors import EncoderError
 from metier.router import Router
-from metier.store import log_events, log_route, route_row, shown
-from metier.types import Encoder, Stage, Task
+from metier.store import Store, log_events, log_route, route_row, shown
+from metier.types import Config, Encoder, Outcome, Skill, Stage, Task
 
 if TYPE_CHECKING:
     from metier.assemble.indexing import Opened
-    from metier.assemble.workshop import Workshop
+    from metier.gate.bank import Bank
+    from metier.gate.runnable import Runnable
+    from metier.rerank.keep import Graphs
 
 LOOKED_SHOWN = 12
 """Places an empty library's note names; `metier index` lists all."""
 STAGES = ("retrieve", "rerank", "gate")
 
 
-def make_router(shop: Workshop, opened: Opened, wanted: Sequence[str], source: str) -> Router:
+class Parts(Protocol):
+    """What a router is made of; the workshop has it all."""
+
+    config: Config
+    warnings: list[str]
+
+    @property
+    def store(self) -> Store: ...
+    @property
+    def encoder(self) -> Encoder: ...
+    @property
+    def bank(self) -> Bank: ...
+    @property
+    def runnable(self) -> Runnable: ...
+    @property
+    def graphs(self) -> Graphs: ...
+    def body(self, skill: Skill, /) -> str: ...
+    def fresh(self, skill: Skill, /) -> Skill | None: ...
+    def skill(self, name: str, /) -> Skill: ...
+    def text(self, skill: Skill, resource: str | None, nonce: str, /) -> str: ...
+    def append(self, outcome: Outcome, /) -> None: ...
+
+
+def make_router(shop: Parts, opened: Opened, wanted: Sequence[str], source: str) -> Router:
     """Stages, disclosure and log over one generation. `source` is what the log says the request came through."""
     config, warnings = shop.config, list(shop.warnings)
     encoder = _encoder_or_none(shop, opened, warnings)
@@ -48,7 +73,7 @@ def make_router(shop: Workshop, opened: Opened, wanted: Sequence[str], source: s
     )
 
 
-def _encoder_or_none(shop: Workshop, opened: Opened, warnings: list[str]) -> Encoder | None:
+def _encoder_or_none(shop: Parts, opened: Opened, warnings: list[str]) -> Encoder | None:
     if opened.index.vectors is None:
         return None
     try:
@@ -58,7 +83,7 @@ def _encoder_or_none(shop: Workshop, opened: Opened, warnings: list[str]) -> Enc
         return None
 
 
-def make_stage(name: str, shop: Workshop, opened: Opened, encoder: Encoder | None) -> Stage | None:
+def make_stage(name: str, shop: Parts, opened: Opened, encoder: Encoder | None) -> Stage | None:
     """The stage of that name, or None where the configuration switches it off."""
     config = shop.config
     if name == "retrieve":
@@ -93,7 +118,7 @@ def _nowhere(opened: Opened) -> str:
     return f"no skills found: looked in {places or 'no place at all'}; run: metier index PATH"
 
 
-def _logged(shop: Workshop, route_id: str) -> Task | None:
+def _logged(shop: Parts, route_id: str) -> Task | None:
     """The task of a logged route; where the log keeps no text, its hash stands in for it."""
     row = route_row(shop.store, route_id)
     if row is None:

@@ -28,7 +28,6 @@ from metier.types import Config, Encoder, Library, Outcome, Skill, Stage
 if TYPE_CHECKING:
     from metier.gate.bank import Bank
     from metier.gate.runnable import Runnable
-    from metier.library.doctor import Report
     from metier.library.walk import Root
     from metier.rerank.keep import Graphs
 
@@ -202,12 +201,6 @@ class Workshop:
         if rows:
             raise NotFound(f"{len(rows)} skills are called '{name}'; give one of these ids:", _ids(skills, rows))
         raise NotFound(*_nearest(skills, name))
-
-    def doctor(self, hosts: Sequence[str] = ("claude-code",), progress: Progress = no_progress) -> Report:
-        """Everything that is wrong with the library as it is on disk now, the most costly first."""
-        from metier.assemble.checkup import examined
-
-        return examined(self, hosts, progress)
 
     # --------------------------------------------------------------------------------------------------- the index
 

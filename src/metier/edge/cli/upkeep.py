@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metier.assemble import settings
+from metier.assemble.checkup import examined
 from metier.assemble.checkup import usage as usage_of
 from metier.assemble.workshop import Workshop
 from metier.edge.cli.screen import Screen, clean
@@ -88,7 +89,7 @@ def run_doctor(args: argparse.Namespace, screen: Screen) -> int:
     from metier.library.doctor import KINDS
 
     shop = Workshop(args.config, paths=args.paths or None)
-    report = shop.doctor(_hosts(args.host or ["claude-code"]), progress=screen.progress)
+    report = examined(shop, _hosts(args.host or ["claude-code"]), screen.progress)
     if args.kind and args.kind not in KINDS:
         raise InputError(f"--kind: there is no kind '{args.kind}'; choose from {', '.join(KINDS)}")
     if screen.json_wanted:
