@@ -24,7 +24,7 @@ def examined(shop: Workshop, hosts: Sequence[str] = ("claude-code",), progress: 
         opened.library,
         body=shop.body,
         look_alikes=look_alikes(opened.index, opened.library.skills),
-        runnable=lambda skill: [f.reason for f in shop.runnable(skill) if f.blocks],
+        runnable=lambda skill: [f.label for f in shop.runnable(skill) if f.blocks],
         hosts=hosts,
         usage=usage(shop),
     )
