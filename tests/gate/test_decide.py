@@ -45,6 +45,8 @@ def test_a_skill_with_negative_gain_is_skipped_with_the_tasks_that_show_it(tmp_p
     assert (found.verdict.level, found.verdict.reason) == ("skip", "no-gain") and found.verdict.tau < 0
     assert "convert file" in found.evidence[-1].why and "1 without → 0 with" in found.evidence[-1].why
     assert len(found.evidence[-1].detail["neighbours"]) == 4
+    named = Evidence("retrieve", 1.0, "named", {"named": True})
+    assert verdicts(gate(b)(slate([a], evidence=[named]))) == {"a": ("offer", "no-gain")}
 
 
 def test_near_tasks_decide_and_far_ones_do_not(tmp_path):

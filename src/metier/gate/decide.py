@@ -179,12 +179,12 @@ class Gate:
                 why = f"{case.tally.agent} outcomes, all reported by the agent itself: they do not count"
                 return "offer", "untrusted", why, earns
             return self._cold(skill, case, "no paired past tasks on this stack", earns, named=named)
-        if case.scope != "family" and case.own >= MIN_PAIRS:
-            if found.tau > eta:
-                return "load", "gain", f"helped: {said}", ""
-            return "skip", "no-gain", f"no gain expected: {said}", ""
-        if found.support >= MIN_PAIRS and found.tau <= eta:
-            return "skip", "no-gain", f"no gain expected: {said}", earns
+        if case.scope != "family" and case.own >= MIN_PAIRS and found.tau > eta:
+            return "load", "gain", f"helped: {said}", ""
+        if (
+            found.support >= MIN_PAIRS and found.tau <= eta
+        ):  # who names a skill gets its card, and is told what happened
+            return "offer" if named else "skip", "no-gain", f"no gain expected: {said}", earns if missing else ""
         why = f"{case.own} paired past tasks of its own, {MIN_PAIRS} needed: {said}"
         return "offer", "stale" if case.stale and not case.own else "low-support", why, earns
 
