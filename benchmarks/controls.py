@@ -28,6 +28,7 @@ from metier.evaluate.metrics import paired_bootstrap
 from metier.evaluate.sweep import Setting, Sweep, gold_rows
 from metier.retrieve.bm25 import K1, B, term_hash
 from metier.retrieve.documents import document
+from metier.retrieve.vectors import unit
 from metier.text import words
 
 
@@ -122,7 +123,8 @@ def supplied(bench: Any, requests: Sequence[Any], sweep: Sweep, most: int) -> di
 
 
 def pad(bench: Any, requests: Sequence[Any], sweep: Sweep, most: int) -> dict[str, Any]:
-    """Gold padded, every other skill as it is: the vector of the whole, the best section, and BM25."""
+    """Gold padded, every other skill as it is: one vector as the encoder reads it (cut at its limit), one vector of
+    everything (the mean of all sections), the best section, and BM25."""
     rng = np.random.default_rng(0)
     a, encoder = sweep.arrays, bench.encoder
     rows = [n for n in sampled(requests, most) if len(a.gold[n]) == 1 and min(a.gold[n]) >= 0]
@@ -135,7 +137,7 @@ def pad(bench: Any, requests: Sequence[Any], sweep: Sweep, most: int) -> dict[st
         [document(s, bench.body(s), max_tokens=limit, view=encoder_view).dense[0] for s in bench.skills],
         kind="document",
     )
-    ways = ("one vector", "best section", "bm25")
+    ways = ("one vector", "mean of sections", "best section", "bm25")
     scores: dict[str, dict[int, list[float]]] = {w: {n: [] for n in (0, *padding.LEVELS)} for w in ways}
     others: dict[str, list[Any]] = {w: [] for w in ways}
     lengths = np.asarray(bench.index.arrays["bm25-lengths"])
@@ -149,20 +151,22 @@ def pad(bench: Any, requests: Sequence[Any], sweep: Sweep, most: int) -> dict[st
         cosines = (whole @ q).astype(np.float64)[spare]
         for way, value in (
             ("one vector", cosines),
+            ("mean of sections", cosines),
             ("best section", cosines),
             ("bm25", a.lexical[n].astype(float)[spare]),
         ):
             others[way].append(value)
         draw = rng.permutation(len(foreign))[: padding.CANDIDATES].tolist()
         extra = padding.least_wanted(q, [foreign[d] for d in draw], vectors[draw], max(padding.LEVELS))
-        own = [padding.clipped(p) for p in sections(body)] or [body]
-        best = float((encoder.encode(own, kind="document") @ q).max())
-        extras = float((encoder.encode(extra, kind="document") @ q).max())
+        own = encoder.encode(sections(body) or [body], kind="document")
+        more = encoder.encode(extra, kind="document")
         for level in (0, *padding.LEVELS):
             text = padding.padded(body, extra[:level]) if level else body
             made = document(skill, text, max_tokens=limit, view=encoder_view)
             scores["one vector"][level].append(float(encoder.encode([made.dense[0]], kind="document")[0] @ q))
-            scores["best section"][level].append(max(best, extras) if level else best)
+            parts = np.concatenate([own, more[:level]])
+            scores["best section"][level].append(float((parts @ q).max()))
+            scores["mean of sections"][level].append(float(unit(parts.mean(axis=0)) @ q))
             scores["bm25"][level].append(bm25(requests[n].text, made.lexical, mean, idf))
         if at % 50 == 0:
             say(f"padding {at} of {len(rows)}")

@@ -101,3 +101,14 @@ def test_our_own_library_is_left_as_it_is(tmp_path: Path) -> None:
     path = write(tmp_path / "skills.jsonl", {"id": "a", "name": "n", "description": "d", "body": "b"})
     assert as_library(path, tmp_path / "out") == path
     assert as_library(tmp_path, tmp_path / "out") == tmp_path
+
+
+def test_skillrets_whole_skill_files_lose_their_front_matter(tmp_path: Path) -> None:
+    row = {
+        "id": "s1",
+        "name": "n",
+        "description": "d",
+        "skill_md": "---\nname: n\ndescription: d\n---\n# Title\n\nText.\n",
+    }
+    made = as_library(write(tmp_path / "skills.jsonl", row), tmp_path / "out")
+    assert json.loads(made.read_text(encoding="utf-8"))["body"].strip() == "# Title\n\nText."

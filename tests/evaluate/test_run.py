@@ -9,7 +9,7 @@ import pytest
 
 from metier.errors import InputError
 from metier.evaluate import run
-from metier.evaluate.datasets import Request
+from metier.evaluate.datasets import IN_POOL, Request
 from metier.evaluate.variants import generic_requests, mean_request
 
 from . import shelf
@@ -105,6 +105,14 @@ def test_the_result_file_has_the_form_of_sra_bench(bench: run.Bench) -> None:
     assert set(first["retrieved"][0]) == {"skill_id", "score"}
     assert written["metadata"]["query"] == "bare question"
     assert written["metadata"]["corpus"] == "small"
+
+
+def test_skillrouters_gold_outside_the_pool_does_not_count_and_others_does(bench: run.Bench) -> None:
+    theirs = Request("a", "t", {"pdf-0": 1.0, "gone": 1.0}, "d", extra={IN_POOL: True})
+    empty = Request("b", "t", {"gone": 1.0}, "d", extra={IN_POOL: True})
+    ours = Request("c", "t", {"pdf-0": 1.0, "gone": 1.0}, "d")
+    kept = run.judged([theirs, empty, ours], bench.skills)
+    assert [(r.id, sorted(r.gold)) for r in kept] == [("a", ["pdf-0"]), ("c", ["gone", "pdf-0"])]
 
 
 def test_halves_hold_the_same_share_of_every_dataset() -> None:

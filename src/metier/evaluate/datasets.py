@@ -16,6 +16,9 @@ from typing import Any
 
 from metier.errors import InputError
 
+IN_POOL = "gold_in_pool"
+"""In a request's `extra`: only gold that the pool holds counts (SkillRouter's protocol, methods 6.2)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -76,7 +79,9 @@ def _read_one(path: Path) -> list[Request]:
 
 def _request(value: Mapping[str, Any], path: Path, number: int, name: str) -> Request:
     text = value.get("text", value.get("query", value.get("question")))
-    gold = value.get("gold", value.get("skill_ids", value.get("labels", [value["skill"]] if "skill" in value else None)))
+    gold = value.get(
+        "gold", value.get("skill_ids", value.get("labels", [value["skill"]] if "skill" in value else None))
+    )
     if not isinstance(text, str) or not isinstance(gold, (list, dict)) or "id" not in value:
         missing = [k for k, v in (("id", value.get("id")), ("text", text), ("gold", gold)) if not v]
         raise InputError(f"{path}:{number}: {', '.join(missing) or 'id, text or gold'} missing or of the wrong type")
@@ -124,7 +129,8 @@ def _skillrouter(folder: Path) -> list[Request]:
         core = judged.get("core_gt_ids") or judged.get("gt_skill_ids") or []
         grades = judged.get("relevance") or {}
         gold = {str(i): float(grades.get(i, 1.0) or 1.0) for i in core}
-        requests.append(Request(str(task["task_id"]), task["instruction_text"], gold, folder.name))
+        extra = {IN_POOL: True}
+        requests.append(Request(str(task["task_id"]), task["instruction_text"], gold, folder.name, extra=extra))
     return requests
 
 
@@ -143,10 +149,17 @@ def as_library(path: Path, into: Path) -> Path:
     target = into / f"{path.stem}-{abs(path.stat().st_mtime_ns) % 10**10}.jsonl"
     with target.open("w", encoding="utf-8") as file:
         for row in rows:
-            body = row.get("body", row.get("content", row.get("skill_md", "")))
+            body = row.get("body", row.get("content", _without_front(row.get("skill_md"))))
             one = {"id": str(row.get("id", row.get("skill_id"))), "name": row.get("name") or "", "body": body or ""}
             file.write(json.dumps({**one, "description": row.get("description") or ""}, ensure_ascii=False) + "\n")
     return target
+
+
+def _without_front(skill_md: str | None) -> str:
+    """The body of a whole SKILL.md: its front matter is in the row's own fields (methods 6.3)."""
+    from metier.library.skillmd import parse
+
+    return parse(skill_md.encode("utf-8"), path="SKILL.md", folder="skill").body if skill_md else ""
 
 
 def _foreign(path: Path) -> bool:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from metier.errors import InputError
-from metier.evaluate.datasets import Request
+from metier.evaluate.datasets import IN_POOL, Request
 from metier.evaluate.metrics import REPORTED, macro, measure
 from metier.retrieve.build import DOCUMENT_WEIGHT
 from metier.router import run as run_stages
@@ -167,6 +167,21 @@ def retrieve_all(bench: Bench, requests: Sequence[Request], modules: Sequence[st
     )
 
 
+def judged(requests: Sequence[Request], skills: Sequence[Skill]) -> list[Request]:
+    """The requests as their benchmark judges them: where it says so, gold outside the pool does not count (6.2).
+
+    Such a request with no gold left is dropped, as its protocol drops it. All others are kept as they are.
+    """
+    if not any(r.extra.get(IN_POOL) for r in requests):
+        return list(requests)
+    wanted = {g for r in requests for g in r.gold}
+    held = {name for skill in skills for name in known_as(skill) if name in wanted}
+    kept = [
+        replace(r, gold={g: v for g, v in r.gold.items() if g in held}) if r.extra.get(IN_POOL) else r for r in requests
+    ]
+    return [r for r in kept if r.gold or not r.extra.get(IN_POOL)]
+
+
 def values(run: Run, requests: Sequence[Request], metric: str) -> np.ndarray[Any, np.dtype[np.float64]]:
     """One value per request, in their order."""
     return measure(metric, run.rankings, {key_of(r): r.gold for r in requests})
@@ -187,15 +202,15 @@ def by_dataset(run: Run, requests: Sequence[Request], names: Sequence[str] = REP
     return out
 
 
-def report(run: Run, requests: Sequence[Request], skills: int) -> dict[str, Any]:
+def report(run: Run, requests: Sequence[Request], skills: int, names: Sequence[str] = REPORTED) -> dict[str, Any]:
     """The object that `metier eval retrieval --json` prints."""
     quantiles = np.percentile(run.ms, [50, 95]) if run.ms else (0.0, 0.0)
     return {
         "schema": "metier-eval-retrieval-v1",
         "requests": len(requests),
         "skills": skills,
-        "metrics": metrics(run, requests),
-        "by_dataset": by_dataset(run, requests),
+        "metrics": metrics(run, requests, names),
+        "by_dataset": by_dataset(run, requests, names),
         "modules": list(run.modules),
         "config": run.config,
         "index_seconds": round(run.index_seconds, 3),

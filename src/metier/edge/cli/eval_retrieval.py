@@ -14,7 +14,8 @@ from metier.errors import InputError
 from metier.evaluate.ablate import SHOWN, ablation
 from metier.evaluate.datasets import Request, read_requests
 from metier.evaluate.grids import sweeps
-from metier.evaluate.run import FREE, MODULES, Run, report, sra_results, trec
+from metier.evaluate.metrics import REPORTED
+from metier.evaluate.run import FREE, MODULES, Run, judged, report, sra_results, trec
 from metier.evaluate.sweep import Setting, Sweep, gather
 
 
@@ -23,6 +24,7 @@ def add_eval_retrieval(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--modules", metavar="LIST", help=f"what runs, of {','.join(MODULES)}")
     parser.add_argument("--ablate", action="store_true", help="module by module: alone, added last, all together")
     parser.add_argument("--sweep", action="store_true", help="α, k1, weights and fusion, chosen and reported by halves")
+    parser.add_argument("--metrics", metavar="LIST", help="also these, such as ndcg@5,map@15,p@5")
     parser.add_argument("--run", type=Path, metavar="FILE", help="write the ranking in TREC run format")
     parser.add_argument("--results", type=Path, metavar="FILE", help="write the result file of SRA-Bench's form")
     parser.add_argument("--report", type=Path, metavar="DIR", help="write Markdown, JSON and plots")
@@ -34,8 +36,10 @@ def run_eval_retrieval(args: argparse.Namespace, screen: Screen) -> int:
     benches = Benches(args, screen)
     default = default_modules(benches, args, requests)
     modules = _named(args.modules) or default
+    skills = benches.bench(modules).skills
+    requests = judged(requests, skills)
     run = benches.run(modules, requests)
-    shown = report(run, requests, len(benches.bench(modules).skills))
+    shown = report(run, requests, len(skills), tuple(dict.fromkeys((*REPORTED, *_named(args.metrics)))))
     if args.ablate:
         shown |= ablation(_Once(benches, requests, run, screen), _available(benches, args, requests), default, requests)
     if args.sweep:
