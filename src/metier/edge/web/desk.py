@@ -23,6 +23,8 @@ Hook = Callable[[dict[str, Any], str], Mapping[str, Any]]
 
 WORKERS = 2
 """Threads that route. Encoding releases the interpreter's lock, the rest does not: a third only adds waiting."""
+MOMENT = 0.15
+"""Seconds that a page waits for what may take long: a small library is done by then, a large one is told of."""
 
 
 @dataclass(slots=True)
@@ -82,11 +84,12 @@ class Desk:
         return self.kept.setdefault(name, Latest())
 
     def behind(self, name: str, work: Callable[[], object]) -> None:
-        """`work` runs in a thread of its own; asked for again under that name while it runs, it runs once."""
+        """`work` runs in a thread of its own, once while it runs, and is given a moment to be done already."""
         running = self._behind.get(name)
         if running is None or not running.is_alive():
             self._behind[name] = threading.Thread(target=work, name=f"metier-{name}", daemon=True)
             self._behind[name].start()
+        self._behind[name].join(MOMENT)
 
     def warm(self) -> None:
         """The first request finds everything open."""

@@ -83,6 +83,7 @@ def problems(desk: Desk, visit: Visit) -> Response:
     held, key = desk.latest("report"), opened.folder
     if not held.ready(key):
         desk.behind("report", lambda: held.of(key, lambda: _examined(desk)))
+    if not held.ready(key):
         return _page(desk, "problems.html", "/library/problems", waiting=True, kinds={}, kind="", rows=(), found=None)
     report: Report = held.of(key, lambda: _examined(desk))
     kind = visit.get("kind")
@@ -126,13 +127,13 @@ def look_alikes(desk: Desk, visit: Visit) -> Response:
     opened = desk.shop.opened()
     held, key = desk.latest("look-alikes"), opened.folder
     values: dict[str, Any] = {"waiting": True, "rows": (), "found": None, "threshold": ALIKE}
+    if not held.ready(key):
+        desk.behind("look-alikes", lambda: held.of(key, lambda: _alike(desk)))
     if held.ready(key):
         pairs = held.of(key, lambda: _alike(desk))
         found = _cut(len(pairs), visit)
         rows = [_pair(desk, *pair) for pair in pairs[found.offset : found.last]]
         values |= {"waiting": False, "rows": rows, "found": found}
-    else:
-        desk.behind("look-alikes", lambda: held.of(key, lambda: _alike(desk)))
     return _page(desk, "look-alikes.html", "/library/look-alikes", **values)
 
 
