@@ -16,6 +16,7 @@ import argparse
 import hashlib
 import json
 import lzma
+import re
 import shutil
 import sys
 import zipfile
@@ -42,16 +43,16 @@ TARGET = HERE.parent / "src/metier/models/data/metier-small"
 INSIDE = "sentence-transformers__all-MiniLM-L6-v2/"
 MIRRORS = ("K-Dense-AI--claude-scientific-skills", "callstackincubator--agent-skills")
 """Collections that mirror repositories of the rerank test: nothing of theirs is learnt from (README, Splits)."""
-WEAK = 2500
+WEAK = 1500
 """Weak pairs, one a skill: a little more than the written ones, so that these still lead."""
 SETTINGS = Settings(
-    epochs=2,
-    rate=5e-5,
+    epochs=1,
+    rate=7e-5,
     document_tokens=128,
     request_tokens=128,
     negatives=1,
     hard=0.25,
-    every=27,
+    every=23,
     patience=0,
     threads=1,
 )
@@ -110,7 +111,10 @@ def material(
     """The documents, the pairs, and (repository, licence) by skill id; nothing that is like a development document."""
     tested = {str(row["skill"]).split(":")[0] for _, row in pairs.rows(HERE / "lookalikes.jsonl")}
     written = [pair for n in range(3) for pair in pairs.read_pairs(HERE / f"requests-{n}.jsonl")]
-    concepts = pairs.read_pairs(HERE / "concepts.jsonl")
+    concepts = [
+        replace(pair, request=plain(pair.request)) if n % 2 else pair
+        for n, pair in enumerate(pairs.read_pairs(HERE / "concepts.jsonl"))
+    ]
     skills, repositories = [], {}
     for row in library(pool):
         if row["repo"] not in tested and not any(mirror in row["id"] for mirror in MIRRORS):
@@ -122,10 +126,7 @@ def material(
         if pairs.weak_requests(one.description, 1)
     ]
     weak = [weak[i] for i in sorted(np.random.default_rng(0).permutation(len(weak))[:WEAK].tolist())]
-    notes = [
-        Known(pairs.concept_id(str(row["concept"])), str(row["concept"]), str(row["concept"]), str(row["note"]))
-        for _, row in pairs.rows(HERE / "concepts.jsonl")
-    ]
+    notes = [note(row) for _, row in pairs.rows(HERE / "concepts.jsonl")]
     asked = [p for p in written + weak + concepts if p.source not in without]
     wanted = {pair.skill for pair in asked}
     known = [one for one in skills + notes if one.id in wanted]
@@ -140,6 +141,28 @@ def material(
     say(f"left out as near-duplicates of development documents: {sorted(alike) or 'none'}")
     known = [one for one in known if one.id not in alike]
     return known, [p for p in asked if p.skill not in alike], repositories
+
+
+def note(row: dict[str, object]) -> Known:
+    """A concept note as a document, in both notations."""
+    concept, text = str(row["concept"]), str(row["note"])
+    one = Known(pairs.concept_id(concept), concept, str(row.get("use") or concept), text)
+    return replace(one, also=tuple(plain(view) for view in one.views))
+
+
+def plain(text: str) -> str:
+    """The text as it is typed without mathematical signs: x² becomes x^2, √ becomes sqrt."""
+    raised = re.sub(r"[⁰¹²³⁴⁵⁶⁷⁸⁹ⁿ⁻⁺ᵀ]+", lambda m: "^" + m[0].translate(RAISED), text)
+    return "".join(SIGNS.get(sign, sign) for sign in raised)
+
+
+RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹ⁿ⁻⁺ᵀ", "0123456789n-+T")
+SIGNS = {
+    "·": "*", "×": "x", "−": "-", "–": "-", "≤": "<=", "≥": ">=", "≠": "!=", "√": "sqrt", "∛": "cbrt", "Σ": "sum",
+    "∏": "prod", "∫": "int", "π": "pi", "∞": "infinity", "→": "->", "≡": "=", "≈": "~", "∈": "in", "…": "...",
+    "α": "alpha", "β": "beta", "γ": "gamma", "θ": "theta", "λ": "lambda", "μ": "mu", "σ": "sigma", "φ": "phi",
+    "ω": "omega", "Δ": "Delta", "ρ": "rho", "η": "eta", "½": "1/2", "⌊": "floor(", "⌋": ")",
+}  # fmt: skip
 
 
 def library(path: Path) -> Iterator[dict[str, str]]:

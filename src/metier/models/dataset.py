@@ -37,13 +37,15 @@ class Known:
     name: str
     description: str
     body: str
+    also: tuple[str, ...] = ()
+    """Further texts it may be read as, such as the same in another notation."""
 
     @property
     def views(self) -> tuple[str, ...]:
         """Body, card, whole; one text where they do not differ."""
         card = f"{self.name}: {self.description}" if self.description else self.name
         whole = f"{card}\n\n{self.body}".strip()
-        return tuple(dict.fromkeys(v for v in (self.body.strip(), card, whole) if v))
+        return tuple(dict.fromkeys(v for v in (self.body.strip(), card, *self.also, whole) if v))
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,8 @@ SAME_VECTOR = 0.92  # SkillRouter: so are bodies with a cosine above it
 RUN = 6
 """Words in a run that two writers do not write by chance."""
 REPEATED_SHARE = 0.02
-"""At most this share of all 6-word runs may occur in more than one request of different skills. Measured: 0.1% over the
-2,160 written requests, 87% over requests that a program fills into ten templates."""
+"""At most this share of all 6-word runs may occur in requests for different skills: 0.04% of those of the 2,154 written
+requests do, 80% where one template is filled in thirty times."""
 COPIED_SHARE = 0.05
 """At most this share of a set's 6-word runs may stand in the description of the skill asked for."""
 WEAK_WORDS = (3, 40)
@@ -240,4 +240,4 @@ def refuse_templates(pairs: Sequence[Pair], text_of: dict[str, str]) -> None:
 
 def _example(pairs: Sequence[Pair]) -> str:
     counts = Counter(run for pair in pairs for run in runs(pair.request))
-    return one_line(" ".join(counts.most_common(1)[0][0]), 80)
+    return one_line(" ".join(min(counts, key=lambda run: (-counts[run], run))), 80)

@@ -102,7 +102,11 @@ def read_requests(answer: Any) -> tuple[str, ...]:
 
 def write_skills(llm: LLM, request: str) -> tuple[str, ...]:
     """Up to two hypothetical skills for a request (step 8). Raises `LLMError`."""
-    answer = llm.complete(skills_prompt(request), schema=SKILLS_SCHEMA)
+    return read_skills(llm.complete(skills_prompt(request), schema=SKILLS_SCHEMA))
+
+
+def read_skills(answer: Any) -> tuple[str, ...]:
+    """The hypothetical skills of an answer, as texts that may be encoded."""
     return given_skills([f"{s['name']}: {s['description']}\n\n{s['body']}" for s in answer["skills"]])
 
 
