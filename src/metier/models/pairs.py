@@ -64,13 +64,12 @@ def read_pairs(path: Path, source: Source = "written") -> list[Pair]:
     """
     pairs: list[Pair] = []
     for number, row in rows(path):
-        if isinstance(row.get("concept"), str) and isinstance(row.get("questions"), list):
-            pairs += [
-                Pair(str(q), concept_id(row["concept"]), "concept", str(row.get("lang", "en")))
-                for q in row["questions"]
-            ]
-        elif isinstance(row.get("skill"), str) and isinstance(row.get("text"), str):
-            pairs.append(Pair(row["text"], row["skill"], source, str(row.get("lang") or "en")))
+        concept, questions, skill, text = (row.get(key) for key in ("concept", "questions", "skill", "text"))
+        lang = str(row.get("lang") or "en")
+        if isinstance(concept, str) and isinstance(questions, list):
+            pairs += [Pair(str(question), concept_id(concept), "concept", lang) for question in questions]
+        elif isinstance(skill, str) and isinstance(text, str):
+            pairs.append(Pair(text, skill, source, lang))
         else:
             raise InputError(f"{path}:{number}: neither skill and text nor concept and questions; write one of the two")
     return pairs
@@ -239,5 +238,7 @@ def refuse_templates(pairs: Sequence[Pair], text_of: dict[str, str]) -> None:
 
 
 def _example(pairs: Sequence[Pair]) -> str:
+    """The commonest run of words, ties by the alphabet."""
     counts = Counter(run for pair in pairs for run in runs(pair.request))
-    return one_line(" ".join(min(counts, key=lambda run: (-counts[run], run))), 80)
+    most = max(counts.values())
+    return one_line(" ".join(min(run for run, count in counts.items() if count == most)), 80)
