@@ -40,7 +40,16 @@ def test_eval_retrieval_prints_the_stable_shape_and_writes_what_it_is_asked_for(
     said: dict, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder: Path = said["folder"]
-    extra = ["--ablate", "--sweep", "--report", str(folder / "r"), "--run", str(folder / "run.txt")]
+    extra = [
+        "--tuned",
+        "nowhere",
+        "--ablate",
+        "--sweep",
+        "--report",
+        str(folder / "r"),
+        "--run",
+        str(folder / "run.txt"),
+    ]
     shown = told(capsys, ["eval", "retrieval", *said["common"], *extra, "--results", str(folder / "results.json")])
     assert shown["schema"] == "metier-eval-retrieval-v1"
     assert (shown["requests"], shown["skills"]) == (12, 60)
@@ -104,3 +113,14 @@ def test_a_report_that_cannot_be_written_says_where(tmp_path: Path) -> None:
 
 def test_a_bar_in_a_cell_does_not_break_the_table() -> None:
     assert table(["a"], [["x|y"]]).splitlines()[-1] == "| x\\|y |"
+
+
+def test_the_tuned_encoder_has_rows_of_its_own_where_it_is_named(
+    said: dict, capsys: pytest.CaptureFixture[str]
+) -> None:
+    extra = ["--ablate", "--limit", "2", "--modules", "dense,lexical,tuned", "--untuned", "hash", "--tuned", "hash"]
+    shown = told(capsys, ["eval", "retrieval", *said["common"], *extra])
+    modules = [row["modules"] for row in shown["ablation"]]
+    assert ["dense", "tuned"] in modules and ["lexical", "dense", "tuned"] in modules
+    tuning = shown["modules_alone_and_last"][-1]
+    assert tuning["base"] == ["tuned"] and tuning["alone"]["delta"] == tuning["last"]["delta"] == 0.0

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Values = NDArray[np.float64]
-RESAMPLES = 1000
+RESAMPLES = 500
 """Enough for two digits of a correlation's interval."""
 LEAST = 8
 """Fewer requests than this say nothing about a correlation with two others held still."""
