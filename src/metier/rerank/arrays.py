@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ class Arrays:
     parent: Ints
     """The node above (its heading), which lends a statement its subject; -1 at the top."""
     same: Codes
-    """CRC-32 of each node's text: equal statements of different skills are counted once."""
+    """CRC-32 of each node's text (its canonical node's first text): what skills say alike counts once."""
     entries: Ints
     rho: Floats
     implementations: Ints
@@ -46,10 +47,16 @@ class Arrays:
         return sum(getattr(self, name).nbytes for name in self.__slots__)
 
 
-def arrays(graph: SkillGraph) -> Arrays:
-    """The arrays of a graph; node i is `graph.nodes[i]`."""
+def arrays(graph: SkillGraph, aliases: Mapping[str, Sequence[str]] | None = None) -> Arrays:
+    """The arrays of a graph; node i is `graph.nodes[i]`.
+
+    `aliases` maps canonical ids to all their expressions: a node then has the terms of every one of them, so that a
+    reworded node scores like the one it means the same as (methods 2.12).
+    """
     at = {n.id: i for i, n in enumerate(graph.nodes)}
-    owned = [codes(terms(n.text)) for n in graph.nodes]
+    known = aliases or {}
+    said = [known.get(n.canon) or (n.text,) for n in graph.nodes]
+    owned = [codes([t for text in texts for t in terms(text)]) for texts in said]
     parent = np.full(len(graph.nodes), -1, dtype=np.int32)
     out = edges_out(graph)
     for source, edges in out.items():
@@ -62,7 +69,7 @@ def arrays(graph: SkillGraph) -> Arrays:
         codes=np.array([c for each in owned for c in each], dtype=np.uint32),
         starts=np.cumsum([0, *map(len, owned)], dtype=np.int32),
         parent=parent,
-        same=np.array([zlib.crc32(n.text.encode("utf-8", "surrogatepass")) for n in graph.nodes], dtype=np.uint32),
+        same=np.array([zlib.crc32(t[0].encode("utf-8", "surrogatepass")) for t in said], dtype=np.uint32),
         entries=np.array([i for each in reached for i in each], dtype=np.int32),
         rho=np.array([r for each in reached for r in each.values()], dtype=np.float32),
         implementations=np.cumsum([0, *map(len, reached)], dtype=np.int32),
@@ -108,7 +115,7 @@ def _reach(
 # ------------------------------------------------------------------------------------------------------ many at once
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Stack:
     """Several skills' arrays end to end, with the skill of each implementation."""
 
@@ -124,6 +131,12 @@ class Stack:
     """Starts of skills in implementations, one more than there are."""
     nodes: NDArray[np.int64]
     """Starts of skills in nodes, one more than there are."""
+
+    @cached_property
+    def distinct(self) -> tuple[Codes, NDArray[np.int64], NDArray[np.int64]]:
+        """(distinct statements, the first node of each, each node's place among them)."""
+        each, first, place = np.unique(self.same, return_index=True, return_inverse=True)
+        return each, first, place
 
 
 def stack(parts: Sequence[Arrays]) -> Stack:

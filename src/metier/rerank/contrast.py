@@ -19,6 +19,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from metier.rerank.arrays import Stack
 from metier.rerank.maxmin import OPPOSED
 from metier.rerank.request import Need
 from metier.rerank.terms import DENY, code, listed, terms
@@ -187,7 +188,7 @@ def _clash(m: int, own: Sequence[Sequence[_Statement]], asked: _Asked) -> Clash 
         if n == m:
             continue
         theirs = {s.text for s in others}
-        free = [s for s in others if s.text not in mine]
+        free = [s for s in others if s.text not in mine and not asked.by_term.keys().isdisjoint(s.terms)]
         for said in own[m]:
             if said.text in theirs:
                 continue
@@ -240,24 +241,30 @@ def _mass(keys: Iterable[int], asked: _Asked) -> tuple[NDArray[np.float64], NDAr
     return found, refused
 
 
-def groups(shared: Sequence[Sequence[int]], extra: Sequence[tuple[int, int]] = ()) -> list[list[int]]:
-    """Groups of two or more members that share at least `ALIKE` of their statements (CRC-32s), transitively.
+def groups(stack: Stack, extra: Sequence[tuple[int, int]] = ()) -> list[list[int]]:
+    """Groups of two or more skills that share at least `ALIKE` of their statements, transitively.
 
     `extra` are pairs known to be look-alikes from elsewhere.
     """
-    n = len(shared)
-    counts, sizes = _overlaps(shared)
+    n = len(stack.nodes) - 1
+    counts, sizes = _overlaps(stack)
     larger = np.maximum(sizes[:, None], sizes[None, :])
     close = (counts >= ALIKE * larger) & (np.minimum(sizes[:, None], sizes[None, :]) >= MIN_STATEMENTS)
     alike = [(int(i), int(j)) for i, j in zip(*np.nonzero(np.triu(close, 1)), strict=True)]
+    return joined(n, (*alike, *extra))
+
+
+def joined(n: int, pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """Groups of two or more of `n` members that pairs connect, directly or through others."""
     leader = list(range(n))
 
     def find(i: int) -> int:
         while leader[i] != i:
+            leader[i] = leader[leader[i]]
             i = leader[i]
         return i
 
-    for i, j in (*alike, *extra):
+    for i, j in pairs:
         leader[find(i)] = find(j)
     found: dict[int, list[int]] = {}
     for i in range(n):
@@ -265,21 +272,32 @@ def groups(shared: Sequence[Sequence[int]], extra: Sequence[tuple[int, int]] = (
     return [g for g in found.values() if len(g) > 1]
 
 
-def _overlaps(shared: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(statements that members i < j share, statements of each member); a statement counts once a member."""
-    distinct = [np.unique(np.asarray(s, dtype=np.uint32)) for s in shared]
-    sizes = np.array([len(d) for d in distinct])
-    _, column, times = np.unique(np.concatenate(distinct), return_inverse=True, return_counts=True)
-    several = times > 1  # what one member alone says cannot be shared
-    place = np.cumsum(several) - 1
-    holds = np.zeros((len(shared), int(several.sum())), dtype=bool)
-    row = np.repeat(np.arange(len(shared)), sizes)
-    kept = several[column]
-    holds[row[kept], place[column[kept]]] = True
+def sharing(outlines: Sequence[frozenset[int]]) -> frozenset[int]:
+    """Members that share at least `ALIKE` of the larger one's lines with another: near-copies."""
+    where: dict[int, list[int]] = {}
+    for i, lines in enumerate(outlines):
+        for line in lines:
+            where.setdefault(line, []).append(i)
+    counts: dict[tuple[int, int], int] = {}
+    for holders in where.values():
+        for a, i in enumerate(holders):
+            for j in holders[a + 1 :]:
+                counts[i, j] = counts.get((i, j), 0) + 1
+    close = [(i, j) for (i, j), c in counts.items() if c >= ALIKE * max(len(outlines[i]), len(outlines[j]))]
+    return frozenset(i for pair in close for i in pair)
+
+
+def _overlaps(stack: Stack) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(statements that skills i < j share, statements of each skill); a statement counts once a skill."""
+    n = len(stack.nodes) - 1
+    each, _, place = stack.distinct
+    holds = np.zeros((n, len(each)), dtype=bool)
+    holds[np.repeat(np.arange(n), np.diff(stack.nodes)), place] = True
+    shared = holds[:, holds.sum(axis=0) > 1]  # what one skill alone says cannot be shared
     # As integers, not as a matrix product: BLAS threads wait for each other on busy cores, bits do not.
-    bits = [int.from_bytes(np.packbits(r).tobytes(), "big") for r in holds]
-    counts = np.zeros((len(shared), len(shared)), dtype=np.int64)
+    bits = [int.from_bytes(row.tobytes(), "big") for row in np.packbits(shared, axis=1)]
+    counts = np.zeros((n, n), dtype=np.int64)
     for i, one in enumerate(bits):
-        for j in range(i + 1, len(bits)):
-            counts[i, j] = (one & bits[j]).bit_count()
-    return counts, sizes
+        if one:
+            counts[i, i + 1 :] = [(one & other).bit_count() for other in bits[i + 1 :]]
+    return counts, holds.sum(axis=1)

@@ -18,6 +18,7 @@ from metier.errors import InputError, StoreError
 from metier.rerank.arrays import Arrays, arrays
 from metier.rerank.extract import RULES, Extract, extract
 from metier.rerank.graph import SkillGraph, as_dict, from_dict
+from metier.rerank.rules import MAX_CHARS
 from metier.store import Store
 from metier.types import Skill
 
@@ -45,6 +46,7 @@ class Graphs:
     store: Store | None = None
     by_rules: Extract = extract
     preferred: str | None = None
+    _lines: OrderedDict[str, frozenset[int]] = field(default_factory=OrderedDict, repr=False)
     _held: OrderedDict[str, Read] = field(default_factory=OrderedDict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -58,12 +60,25 @@ class Graphs:
                 return held
         graph = self.stored(skill) or self.by_rules(skill, self.body(skill))
         graph = graph.reweighted(self._judged(skill.digest))
-        read = Read(graph, arrays(graph))
+        read = Read(graph, arrays(graph, self._aliases(graph)))
         with self._lock:
             self._held[key] = read
             while len(self._held) > KEPT:
                 self._held.popitem(last=False)
         return read
+
+    def outline(self, skill: Skill) -> frozenset[int]:
+        """Hashes of the body's lines: a fiftieth of the cost of a graph, and enough to find near-copies."""
+        key = skill.digest or skill.id
+        with self._lock:
+            held = self._lines.get(key)
+        if held is None:
+            held = frozenset(hash(line) for line in map(str.strip, self.body(skill)[:MAX_CHARS].splitlines()) if line)
+            with self._lock:
+                self._lines[key] = held
+                while len(self._lines) > KEPT:
+                    self._lines.popitem(last=False)
+        return held
 
     def stored(self, skill: Skill) -> SkillGraph | None:
         """The graph in the store, the preferred extractor's first; None where there is none."""
@@ -77,6 +92,25 @@ class Graphs:
         found = {r["extractor"]: r["graph"] for r in rows}
         blob = next((found[e] for e in order if e in found), None)
         return _unpacked(blob) if blob is not None else None
+
+    def _aliases(self, graph: SkillGraph) -> dict[str, tuple[str, ...]]:
+        """Canonical id → its expressions, where there are several."""
+        roots = sorted({int(n.canon[1:]) for n in graph.nodes if n.canon})
+        if self.store is None or not roots:
+            return {}
+        marks = ",".join("?" * len(roots))
+        try:
+            rows = self.store.rows(
+                f"SELECT m.into_ AS root, c.type AS type, c.n AS n, c.text AS text FROM canon_merges m JOIN canons c "
+                f"ON c.n IN (m.canon, m.into_) WHERE m.into_ IN ({marks}) ORDER BY c.n",
+                roots,
+            )
+        except StoreError:
+            return {}
+        found: dict[str, dict[int, str]] = {}
+        for row in rows:
+            found.setdefault(f"{row['type'][0]}{row['root']}", {})[int(row["n"])] = row["text"]
+        return {canon: tuple(texts.values()) for canon, texts in found.items()}
 
     def _judged(self, digest: str) -> dict[str, float]:
         if self.store is None or not digest:

@@ -9,7 +9,7 @@ weight w counts as 1 − w·(1 − branch), alternatives joined by "or" count as
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -48,63 +48,54 @@ class Witness:
     """(skills, requirements): the node in which that branch ends; -1 where nothing covers it."""
 
 
-def matches(stack: Stack, needs: Sequence[Need]) -> tuple[Matrix, NDArray[np.float64]]:
+def matches(stack: Stack, needs: Sequence[Need]) -> tuple[Matrix, Mapping[int, float]]:
     """φ(r, v) by words: (nodes, needs), the share of the need's terms that the statement has, rare terms counting more.
 
-    Also the weights of the distinct terms. Terms of the statement's heading count `CONTEXT`, terms of the opposite
-    denial `OPPOSED`.
+    Terms of the opposite denial count `OPPOSED`; what only the heading above covers counts `CONTEXT`. Also the rarity
+    of each distinct term, log((n + 1) / (df + ½)) over distinct statements: copies do not make a term common.
     """
     keys = sorted({code(key) for need in needs for key, _, _ in need.terms})
-    wanted = np.array(keys, dtype=np.uint32)
-    rows, hits, denied = _hits(stack, wanted)
-    agree = np.zeros((len(rows), len(keys)), dtype=np.float32)
-    deny = np.zeros_like(agree)
-    agree[hits[0][~denied], hits[1][~denied]] = 1.0
-    deny[hits[0][denied], hits[1][denied]] = 1.0
-    weights = _rarity(stack, rows, np.maximum(agree, deny))
+    n_nodes, n_needs = len(stack.parent), len(needs)
+    node, term, denied = _hits(stack, np.array(keys, dtype=np.uint32))
+    first = stack.distinct[1]
+    is_first = np.zeros(n_nodes, dtype=bool)
+    is_first[first] = True
+    frequency = np.bincount(term[is_first[node]], minlength=len(keys))
+    rarity = np.maximum(np.log((len(first) + 1.0) / (frequency + 0.5)), 0.1)
     at = {k: i for i, k in enumerate(keys)}
-    plus = np.zeros((len(keys), len(needs)), dtype=np.float32)
-    minus = np.zeros_like(plus)
-    for j, need in enumerate(needs):
-        for key, is_denied, _ in need.terms:
-            (minus if is_denied else plus)[at[code(key)], j] = weights[at[code(key)]]
-    total = np.maximum((plus + minus).sum(axis=0), 1e-9)
-    either = np.maximum(agree, deny)
-    place = np.full(len(stack.parent) + 1, len(rows), dtype=np.int64)  # the last one stands for "no such row"
-    place[rows] = np.arange(len(rows))
-    padded = np.vstack([either, np.zeros((1, len(keys)), dtype=np.float32)])
-    above = padded[place[stack.parent[rows]]] * (1.0 - either)
-    own = agree @ plus + deny @ minus + OPPOSED * (agree @ minus + deny @ plus) + CONTEXT * (above @ (plus + minus))
-    phi = np.zeros((len(stack.parent), len(needs)), dtype=np.float32)
-    phi[rows] = own / total
-    return phi, weights
+    wanted = [(at[code(key)], j, is_denied) for j, need in enumerate(needs) for key, is_denied, _ in need.terms]
+    wanted = sorted(set(wanted))
+    owner = np.array([w[0] for w in wanted], dtype=np.int64)
+    column = np.array([w[1] for w in wanted], dtype=np.int64)
+    refused = np.array([w[2] for w in wanted], dtype=bool)
+    weight = rarity[owner] if len(keys) else np.zeros(0)
+    total = np.maximum(np.bincount(column, weights=weight, minlength=n_needs), 1e-9)
+    # Each hit counts for every need that wants its term: hits are repeated, then summed by (node, need).
+    starts = np.searchsorted(owner, np.arange(len(keys) + 1))
+    times = (starts[1:] - starts[:-1])[term]
+    hit = np.repeat(np.arange(len(term)), times)
+    place = np.arange(len(hit)) - np.repeat(np.cumsum(times) - times, times) + starts[:-1][term[hit]]
+    cell = node[hit] * n_needs + column[place]
+    agrees = refused[place] == denied[hit]
+    size = n_nodes * n_needs
+    same = np.bincount(cell[agrees], weights=weight[place[agrees]], minlength=size).reshape(n_nodes, n_needs) / total
+    other = np.bincount(cell[~agrees], weights=weight[place[~agrees]], minlength=size).reshape(n_nodes, n_needs) / total
+    either = np.vstack([same + other, np.zeros((1, n_needs))])  # parent -1 reads the row of zeros
+    above = np.maximum(either[stack.parent] - either[:-1], 0.0)
+    phi = np.minimum(same + OPPOSED * other + CONTEXT * above, 1.0).astype(np.float32)
+    return phi, dict(zip(keys, rarity.tolist(), strict=True))
 
 
-def _hits(
-    stack: Stack, wanted: NDArray[np.uint32]
-) -> tuple[NDArray[np.int64], tuple[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]:
-    """(nodes that have a wanted term or stand under one that has, (row, term) of each hit, whether it is denied)."""
+def _hits(stack: Stack, wanted: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """(node, index of the term, whether it is denied there) of every wanted term in the stack."""
     if not len(wanted) or not len(stack.codes):
         none = np.zeros(0, dtype=np.int64)
-        return none, (none, none), np.zeros(0, dtype=bool)
+        return none, none, np.zeros(0, dtype=bool)
     base = stack.codes & np.uint32(0xFFFFFFFE)
     column = np.minimum(np.searchsorted(wanted, base), len(wanted) - 1)
     hit = np.flatnonzero(wanted[column] == base)
     node = np.searchsorted(stack.starts, hit, side="right") - 1
-    marked = np.zeros(len(stack.parent) + 1, dtype=bool)
-    marked[node] = True
-    marked[:-1] |= marked[stack.parent]  # parent -1 reads the last one, which is never marked
-    rows = np.flatnonzero(marked[:-1])
-    return rows, (np.searchsorted(rows, node), column[hit]), (stack.codes[hit] & np.uint32(1)).astype(bool)
-
-
-def _rarity(stack: Stack, rows: NDArray[np.int64], has: Matrix) -> NDArray[np.float64]:
-    """log((n + 1) / (df + ½)) over the distinct statements of the stack, so that copies do not make a term common."""
-    _, first = np.unique(stack.same[rows], return_index=True)
-    frequency = has[first].sum(axis=0, dtype=np.float64)
-    distinct = len(np.unique(stack.same))
-    rarity: NDArray[np.float64] = np.maximum(np.log((distinct + 1.0) / (frequency + 0.5)), 0.1)
-    return rarity
+    return node, column[hit], (stack.codes[hit] & np.uint32(1)).astype(bool)
 
 
 def witness(stack: Stack, phi: Matrix, needs: Sequence[Need]) -> Witness:

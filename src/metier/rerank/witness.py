@@ -20,12 +20,11 @@ from numpy.typing import NDArray
 
 from metier.errors import EncoderError, MetierError
 from metier.rerank.arrays import stack
-from metier.rerank.contrast import Contrast, contrast, groups
+from metier.rerank.contrast import Contrast, contrast, groups, sharing
 from metier.rerank.cover import cover
 from metier.rerank.keep import Read
 from metier.rerank.maxmin import FLOOR, Witness, matches, required, witness
 from metier.rerank.request import Need, needs
-from metier.rerank.terms import code
 from metier.text import one_line
 from metier.types import Candidate, Encoder, Evidence, Skill, Slate, ranked
 
@@ -45,6 +44,11 @@ COVERED = 0.35
 """Branch from which a requirement is called covered in the evidence."""
 ENCODED_CHARS = 300
 """Characters of a phrase that are encoded: a statement's point is in its first sentence."""
+FIRST = 10
+"""Candidates whose graph is read in any case: those people see. Of the others only near-copies can change places, so
+a cold process extracts a dozen graphs and not fifty."""
+UNREADABLE = "its text could not be read"
+PLAIN = "not read, since it is nobody's look-alike and not among the first"
 SHOWN = 3
 """Covered requirements named in the evidence."""
 
@@ -73,10 +77,11 @@ class Rerank:
             return replace(
                 slate, candidates=tuple(c.found(_without("the request states no requirement")) for c in order)
             )
-        read = [_readable(self.graph, c.skill) for c in order]
+        worth_reading = self._worth_reading(order)
+        read = [_readable(self.graph, c.skill) if i in worth_reading else None for i, c in enumerate(order)]
         have = [i for i, r in enumerate(read) if r is not None]
         if not have:
-            return replace(slate, candidates=tuple(c.found(_without("its text could not be read")) for c in order))
+            return replace(slate, candidates=tuple(c.found(_without(UNREADABLE)) for c in order))
         judged = judge([r for r in read if r is not None], wanted, self._cosines(wanted))
         text = z(np.array([c.score for c in order]))
         score = self._scores(text, judged, have)
@@ -84,11 +89,24 @@ class Rerank:
         after = [
             c.found(judged.evidence(found[i]), score=float(score[i]))
             if i in found
-            else c.found(_without("its text could not be read"), score=float(score[i]))
+            else c.found(_without(UNREADABLE if i in worth_reading else PLAIN), score=float(score[i]))
             for i, c in enumerate(order)
         ]
         marked = slate.cover or self._cover(order, judged, have, score)
         return replace(slate, candidates=ranked(after), cover=marked)
+
+    def _worth_reading(self, order: Sequence[Candidate]) -> frozenset[int]:
+        """The first candidates, and near-copies of each other wherever they stand; all where outlines are unknown."""
+        outline = getattr(self.graph, "outline", None)
+        if outline is None:
+            return frozenset(range(len(order)))
+        lines = []
+        for candidate in order:
+            try:
+                lines.append(outline(candidate.skill))
+            except (MetierError, OSError):
+                lines.append(frozenset())
+        return frozenset(range(min(FIRST, len(order)))) | sharing(lines)
 
     def _cosines(self, wanted: Sequence[Need]) -> Callable[[Sequence[str]], Floats] | None:
         """Statements → their cosines with each need, encoded when look-alikes are there to be told apart."""
@@ -193,10 +211,9 @@ class Judged:
         detail = {
             "W": round(float(self.witness.hard[m]), 4),
             "soft": round(float(self.witness.soft[m]), 4),
-            "requirements": [
-                {"text": n.text, "label": label, "weight": n.weight, "branch": round(b, 4), "via": v}
-                for n, label, b, v in zip(self.needs, self.labels, branch.tolist(), via, strict=True)
-            ],
+            "requirements": self.labels,
+            "branches": [round(b, 4) for b in branch.tolist()],
+            "via": via,
             "weakest": self.labels[weakest],
             "contradiction": clash,
             "telling": telling,
@@ -223,16 +240,15 @@ def judge(
 ) -> Judged:
     """Witness, look-alike groups and contrasts of these skills for these needs (not empty)."""
     stacked = stack([r.arrays for r in read])
-    phi, rarity = matches(stacked, wanted)
+    phi, weights = matches(stacked, wanted)
     found = witness(stacked, phi, wanted)
-    keys = sorted({code(key) for need in wanted for key, _, _ in need.terms})
-    weights = dict(zip(keys, rarity.tolist(), strict=True))
-    shared = [r.arrays.same.tolist() for r in read]
-    alike = groups(shared)
+    alike = groups(stacked)
     worth, lack = found.soft.copy(), np.zeros(len(read))
     contrasts: dict[int, tuple[Contrast, int]] = {}
     for group in alike:
-        members = [list(zip(shared[m], (n.text for n in read[m].graph.nodes), strict=True)) for m in group]
+        members = [
+            list(zip(read[m].arrays.same.tolist(), (n.text for n in read[m].graph.nodes), strict=True)) for m in group
+        ]
         told = contrast(members, wanted, weights, cosines)
         lack[group] = told.gain.max() - told.gain
         worth[group] = float(found.soft[group].max()) * np.exp(-STEEP * lack[group])
