@@ -67,9 +67,10 @@ class Disclose:
                 if why is None:
                     continue
                 notes[skill.id] = Evidence("disclose", 0.0, why)
-            if already is not None:
+            if already is not None:  # it keeps its place: the next request brings in nothing that fits less
                 notes.setdefault(skill.id, Evidence("disclose", 0.0, f"already {already} in this session"))
-            elif len(plan.cards) < self.cards:
+                plan.places += 1
+            elif plan.places < self.cards:
                 plan.card(skill, self.card(skill))
             else:
                 plan.left += 1
@@ -112,6 +113,8 @@ class _Plan:
     loaded: list[Skill] = field(default_factory=list)
     offered: list[Skill] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    places: int = 0
+    """Cards shown now, and those shown before that still stand for themselves."""
     left: int = 0
 
     def body(self, skill: Skill, block: str) -> bool:
@@ -122,6 +125,7 @@ class _Plan:
         return True
 
     def card(self, skill: Skill, line: str) -> None:
+        self.places += 1
         if self._fits(line):
             self.cards.append(line)
             self.offered.append(skill)

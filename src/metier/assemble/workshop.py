@@ -38,7 +38,8 @@ INLINE_SECONDS = 0.05
 class Workshop:
     """Store, encoder, library, index and router of one configuration. `paths` or `library` replace the known roots.
 
-    `evaluating` keeps exact duplicates apart, as benchmarks count them.
+    `evaluating` keeps exact duplicates apart, as benchmarks count them. `encoder` is one that another workshop of this
+    process has open already: one model in memory, one memo.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Workshop:
         library: Library | None = None,
         cwd: Path | None = None,
         evaluating: bool = False,
+        encoder: Encoder | None = None,
     ) -> None:
         self.config = config
         self.home = Path(config.home)
@@ -57,6 +59,7 @@ class Workshop:
         self._paths = paths
         self._given = library
         self._evaluating = evaluating
+        self._shared = encoder
         self._opened: Opened | None = None
         self._routers: dict[tuple[str, tuple[str, ...]], Router] = {}
         self._guard = threading.RLock()
@@ -71,6 +74,8 @@ class Workshop:
     @cached_property
     def encoder(self) -> Encoder:
         """The configured encoder behind the shared memo. Raises `EncoderError`."""
+        if self._shared is not None:
+            return self._shared
         from metier.models.encoder import memo, open_encoder
 
         return memo(open_encoder(self.config.encoder))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from metier.text import printable
 from metier.types import Candidate, Evidence, Route, Skill, Verdict
 
 ROUTE = "metier-route-v1"
@@ -50,8 +51,8 @@ def skill(value: Skill) -> dict[str, Any]:
     """A skill's card in data: what identifies it and where it came from."""
     return {
         "id": value.id,
-        "name": value.name,
-        "description": value.description,
+        "name": printable(value.name),
+        "description": printable(value.description),
         "source": value.addresses[0] if value.addresses else value.root,
         "scope": value.scope,
         "digest": value.digest,

@@ -43,6 +43,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "mcp": ("agents", "MCP server on stdio, or over HTTP"),
     "install": ("agents", "write an agent's configuration (shows the difference first)"),
     "uninstall": ("agents", "take that configuration out again, without trace"),
+    "scan": ("safety", "a second opinion on third-party skills, from a scanner that you installed"),
     "hook": ("agents", "the hook itself: JSON on stdin, JSON on stdout, always exit 0"),
 }
 

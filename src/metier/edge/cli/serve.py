@@ -55,7 +55,5 @@ def run_serve(args: argparse.Namespace, screen: Screen) -> int:
 def _hooked(shop: Workshop, args: argparse.Namespace, folder: Path, host: str) -> Workshop:
     """The workshop that answers hooks in `folder`: its own project's skills, this home, one encoder in memory."""
     config, _ = settings.load(flags={"home": str(shop.home), "host": host}, cwd=folder)
-    made = Workshop(config, cwd=folder, paths=args.skills)
-    if config.encoder == shop.config.encoder:
-        vars(made)["encoder"] = shop.encoder
-    return made
+    shared = shop.encoder if config.encoder == shop.config.encoder else None
+    return Workshop(config, cwd=folder, paths=args.skills, encoder=shared)

@@ -31,7 +31,6 @@ PROMPT_CAP = 200_000
 """Characters of a prompt that are looked at; what follows is pasted matter that the first part introduces."""
 SESSION_DAYS = 30
 """A session's stack is forgotten after this many days."""
-CARDS = 5
 """Cards of one answer where the router does not say (methods 5.3)."""
 ASKED_SECONDS = 60.0
 """A refresh asked for this recently is under way or has failed; asking again would only pile processes up."""
@@ -204,11 +203,10 @@ def guarded(router: Router, store: Store, limit: int = CAP) -> Router:
     What does not fit whole becomes a card, or waits; nothing is cut in the middle (methods 5.2).
     """
     inner = router.disclose
-    cards = int(getattr(inner, "cards", CARDS))
 
     def disclose(slate: Slate, seen: Any) -> Shown:
         given = {c.skill.id: c.verdict for c in slate.candidates}
-        trial = _top(slate, cards) if seen else slate
+        trial = slate
         out = inner(trial, seen)
         while True:
             text = "\n".join([*changed(store, out.loaded), out.text])
@@ -221,20 +219,6 @@ def guarded(router: Router, store: Store, limit: int = CAP) -> Router:
         return replace(out, slate=replace(out.slate, candidates=kept), text=text, tokens=count_tokens(text))  # type: ignore[type-var]
 
     return replace(router, disclose=disclose)
-
-
-def _top(slate: Slate, cards: int) -> Slate:
-    """The slate whose offers end with the first `cards`: what was shown before leaves a gap, no place for the next.
-
-    Otherwise each prompt of a session would bring in skills that fit it less than those already shown.
-    """
-    offers = [c.skill.id for c in slate.candidates if c.verdict.level != "skip"][:cards]
-    return replace(
-        slate,
-        candidates=tuple(
-            _held(c) if c.verdict.level == "offer" and c.skill.id not in offers else c for c in slate.candidates
-        ),
-    )
 
 
 def changed(store: Store, skills: Sequence[Skill]) -> list[str]:

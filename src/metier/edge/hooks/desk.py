@@ -49,12 +49,7 @@ class Desk:
         key = (str(folder), host)
         with self._guard:
             if key not in self._shops:
-                made = self.open(folder, host)
-                for other in self._shops.values():
-                    if other.config.encoder == made.config.encoder and "encoder" in vars(other):
-                        vars(made)["encoder"] = other.encoder  # one model in memory, one memo
-                        break
-                self._shops[key] = made
+                self._shops[key] = self.open(folder, host)
             self._shops.move_to_end(key)
             while len(self._shops) > DESKS:
                 self._shops.popitem(last=False)
