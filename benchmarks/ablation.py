@@ -33,7 +33,13 @@ def main() -> None:
         "tuned": given.tuned if tuned else None,
     }
     if not given.no_rows:
-        default = ("lexical", "dense", "projection", *(("query-expansion",) if drafts else ()))
+        projects = benches.bench(("dense",)).index.directions is not None
+        default = (
+            "lexical",
+            "dense",
+            *(("projection",) if projects else ()),
+            *(("query-expansion",) if drafts else ()),
+        )
         available = ("dense", *free, *(("tuned",) if tuned else ()))
         result |= ablation(lambda modules: benches.run(modules, requests), available, default, requests)
     result["sweeps"] = {}

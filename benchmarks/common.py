@@ -78,20 +78,24 @@ def commit() -> str:
     return found.stdout.strip() or "unknown"
 
 
+STARTED_AT = commit()
+"""What was checked out when the script began: others may commit while it runs."""
+
+
 def keep(name: str, given: argparse.Namespace, began: float, result: dict[str, Any]) -> Path:
     """`<name>-<sha12>.json`: the result with command, machine and the digests of the data. Paths are names only."""
     data = [*given.skills, *given.requests, *([given.asked] if given.asked else [])]
     whole = {
         "schema": f"metier-benchmark-{name}-v1",
         "command": " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *map(_named, sys.argv[1:])]),
-        "commit": commit(),
+        "commit": STARTED_AT,
         "machine": {"processors": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()},
         "data": {path.name: digest(path) for path in data},
         "seconds": round(time.perf_counter() - began, 1),
         **result,
     }
     given.out.mkdir(parents=True, exist_ok=True)
-    path: Path = given.out / f"{name}-{commit()}.json"
+    path: Path = given.out / f"{name}-{STARTED_AT}.json"
     path.write_text(json.dumps(whole, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     sys.stdout.write(f"wrote {path.name}\n")
     return path

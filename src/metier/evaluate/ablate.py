@@ -12,7 +12,7 @@ from typing import Any
 
 from metier.evaluate.datasets import Request
 from metier.evaluate.metrics import paired_bootstrap
-from metier.evaluate.run import FREE, MODULES, Run, metrics, values
+from metier.evaluate.run import FREE, MODULES, Run, by_dataset, metrics, values
 
 SHOWN = ("mrr@10", "r@10", "hit@1", "ndcg@10")
 Modules = tuple[str, ...]
@@ -54,7 +54,16 @@ def ablation(
         shown = metrics(done[row], requests, SHOWN)
         gain = paired_bootstrap(base, values(done[row], requests, metric), sets)
         mark = {"default": True} if row == in_order(default) else {}
-        table.append({"modules": list(row), "metrics": shown, "against_dense": gain.as_dict(), **mark})
+        each = {name: found[metric] for name, found in by_dataset(done[row], requests, (metric,)).items()}
+        table.append(
+            {
+                "modules": list(row),
+                "metrics": shown,
+                "by_dataset": each,
+                "against_dense": gain.as_dict(),
+                **mark,
+            }
+        )
     return {"ablation": table, "modules_alone_and_last": additivity(done, available, requests, metric)}
 
 

@@ -64,21 +64,24 @@ def retrieval_markdown(shown: Mapping[str, Any], plots: Sequence[str] = ()) -> s
         table(["dataset", "requests", *METRICS], rows),
     ]
     if shown.get("ablation"):
-        parts += ["## Module by module", _ablation(shown["ablation"])]
+        parts += ["## Module by module", ablation_table(shown["ablation"])]
     for base in shown.get("modules_alone_and_last", ()):
-        parts += [f"### On {' + '.join(base['base'])}", _additivity(base)]
+        parts += [f"### On {' + '.join(base['base'])}", additivity_table(base)]
     if shown.get("sweeps"):
-        parts += _sweeps(shown["sweeps"])
+        parts += sweep_sections(shown["sweeps"])
     return "\n\n".join([*parts, *(f"![{name}]({name})" for name in plots)]) + "\n"
 
 
-def _ablation(rows: Sequence[Mapping[str, Any]]) -> str:
+def ablation_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Every row with its macro metrics, MRR@10 of each dataset, and its paired difference to dense alone."""
+    sets = list(rows[0]["by_dataset"]) if rows else []
     return table(
-        ["modules", *METRICS, "MRR@10 against dense"],
+        ["modules", *METRICS, *sets, "MRR@10 against dense"],
         [
             [
                 " + ".join(row["modules"]) + (" **(default)**" if row.get("default") else ""),
                 *(f"{row['metrics'][m]:.1f}" for m in METRICS),
+                *(f"{row['by_dataset'][name]:.1f}" for name in sets),
                 difference(row["against_dense"]),
             ]
             for row in rows
@@ -86,7 +89,8 @@ def _ablation(rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _additivity(base: Mapping[str, Any]) -> str:
+def additivity_table(base: Mapping[str, Any]) -> str:
+    """One base of rule 1.9: alone, last, sum and together."""
     if base["base"] == ["tuned"]:
         return f"Fine-tuning: {difference(base['alone'])} alone, {difference(base['last'])} last."
     rows = [[name, difference(base["alone"][name]), difference(base["last"][name])] for name in base["alone"]]
@@ -94,7 +98,8 @@ def _additivity(base: Mapping[str, Any]) -> str:
     return table(["module", "alone", "last"], rows) + "\n\n" + whole
 
 
-def _sweeps(found: Mapping[str, Any]) -> list[str]:
+def sweep_sections(found: Mapping[str, Any]) -> list[str]:
+    """α, directions, weights, fusion and the choices by halves, as Markdown."""
     parts = ["## Sweeps", f"Around {json.dumps(found['base'])}; macro over datasets."]
     for name, title in (("alpha", "α, the weight of words"), ("k1", "Directions projected (dense alone)")):
         rows = [[str(r[name]), *(f"{r['metrics'][m]:.1f}" for m in METRICS)] for r in found[name]]
