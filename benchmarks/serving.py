@@ -101,7 +101,8 @@ def alone(given: argparse.Namespace, texts: list[str], seconds: float) -> dict[s
     words = [sys.executable, str(Path(__file__).absolute()), "--child-alone", json.dumps(
         {"home": str(given.home), "skills": str(given.skills or ""), "seconds": seconds, "texts": texts[:400]}
     )]  # fmt: skip
-    return dict(json.loads(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout))
+    env = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # as `metier serve` has it; a second thread makes it slower
+    return dict(json.loads(subprocess.run(words, stdout=subprocess.PIPE, check=True, env=env).stdout))
 
 
 def child_alone(told: dict[str, Any]) -> None:
