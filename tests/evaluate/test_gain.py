@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -230,6 +231,28 @@ def test_the_report_is_written_as_markdown_json_and_plots(tmp_path):
     again = json.loads((tmp_path / "out" / "gate.json").read_text(encoding="utf-8"))
     assert again["schema"] == "metier-eval-gate-v1" and len(again["baselines"]) >= 7
     assert (tmp_path / "out" / "calibration.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_the_committed_benchmark_says_is_what_its_table_says():
+    """The committed figures hold together, stand beside the published ones, and show an advantage above zero."""
+    folder = Path(__file__).parents[2] / "benchmarks" / "results"
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("gate-*.json")]
+    told = [each for each in results if each["schema"] == "metier-benchmark-gate-v1"]
+    assert told
+    for each in told:
+        assert each["published"]["advantage_pp"] == 4.33 and each["encoder"].startswith("minilm")
+        for arm in ("oracle_gold", "retrieved_top1"):
+            figures, policies = each["arms"][arm]["leave_one_out"], each["arms"][arm]["policies"]
+            by_name = {row["policy"]: row for row in policies}
+            gate, random = by_name["gate"], by_name["random at the gate's rate (exact)"]
+            advantage = figures["matched_rate"]["advantage_pp"]
+            assert 100 * (gate["success"] - random["success"]) == pytest.approx(advantage, abs=0.01)
+            assert figures["matched_rate"]["ci95"][0] > 0
+            assert gate["auroc"] > by_name["with-skill-only, at the gate's rate"]["auroc"]
+            held = each["arms"][arm]["held_out"]
+            assert held["between_pp"]["mean"] + held["within_pp"]["mean"] == pytest.approx(
+                held["advantage_pp"]["mean"], abs=1e-3
+            )
 
 
 # -------------------------------------------------------------------------------------------------- reading panels

@@ -219,6 +219,15 @@ def test_an_estimate_lies_within_its_neighbours_gains_and_its_interval(rows, k, 
     assert found.support == len(rows) and len(found.neighbours) == min(k, len(rows))
 
 
+def test_an_estimate_may_be_pulled_towards_the_mean_of_the_skill_and_its_family():
+    near, gains = np.full(8, 0.5), np.array([1.0] * 6 + [-1.0] * 2)
+    found = estimate(near, gains, Rule(k=6, kappa=6.0, toward="skill"), kin=0.2)
+    own = (4 + 5 * 0.2) / (8 + 5)
+    assert found is not None and found.tau == pytest.approx((6 * 1.0 + 6 * own) / 12)
+    few = estimate(near[:3], gains[:3], Rule(k=6, kappa=6.0, toward="skill"), kin=1.0)
+    assert few is not None and few.tau == pytest.approx((3 + 6) / (3 + 6 + KAPPA))
+
+
 def test_old_rows_with_half_the_trust_weigh_half():
     found = estimate(np.array([0.8, 0.8]), np.array([1.0, -1.0]), Rule(k=2), trust=np.array([1.0, 0.5]))
     assert found is not None

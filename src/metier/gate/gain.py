@@ -328,12 +328,13 @@ def estimate(
     value = gains[order] if rule.score == "signed" else (gains[order] > 0).astype(np.float64)
     poor = len(order) < rule.k or float(near[order[0]]) < NEAR
     kappa = max(KAPPA, rule.kappa) if poor else rule.kappa
-    weighed, pulled = float(weights @ value), 0.0
+    weighed, mean = float(weights @ value), total / len(order)
+    pull = 0.0
     if rule.toward == "skill":
         everything = gains if rule.score == "signed" else (gains > 0).astype(np.float64)
-        pulled = float((everything.sum() + PRIOR * kin) / (len(gains) + PRIOR))
-    mean = total / len(order)
-    tau = (weighed + kappa * mean * pulled) / (total + kappa * mean) if total > 0 else 0.0
+        pull = rule.kappa * float((everything.sum() + PRIOR * kin) / (len(gains) + PRIOR))
+        kappa = rule.kappa + (KAPPA if poor else 0.0)  # few past tasks stay pulled to no gain as well (rule 3.5)
+    tau = (weighed + mean * pull) / (total + kappa * mean) if total > 0 else 0.0
     scaled = weights * (len(order) / total) if total > 0 else weights
     effective = float(scaled.sum() if trust is None else (scaled * trust[order]).sum())
     low, high = gain_interval(weighed / total * effective if total > 0 else 0.0, effective)
