@@ -184,7 +184,13 @@ def used(known: Sequence[Known], asked: Sequence[Pair], repositories: dict[str, 
         for one in known:
             if one.id in repositories:
                 repository, licence = repositories[one.id]
-                row = {"skill": one.id, "repository": repository, "licence": licence, "pairs": counts[one.id]}
+                row = {
+                    "skill": one.id,
+                    "name": one.name,
+                    "repository": repository,
+                    "licence": licence,
+                    "pairs": counts[one.id],
+                }
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
