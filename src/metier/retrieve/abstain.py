@@ -1,19 +1,75 @@
-"""When no skill is relevant the answer is none, with the near miss and why (SkillRep's retriever, rule 1.13).
+"""When no skill is relevant the answer is none, with the near miss and why (rule 1.13).
 
-The floor is on the best cosine before projection, fitted for each encoder at several library sizes: the maximum over N
-skills grows with N, about linearly in log N.
+The best cosine alone does not tell small talk from short requests: at 12,610 skills half of written needless messages
+reach what the lowest 2% of real requests reach (decision 0033). So an encoder that was fitted has a *judge*,
+
+    needed = w · q + a · max_d cos(q, d) + b · ln(1 + min(words, 12)) + c · ln N + e  ≥ 0
+
+w tells what a message is about, the cosine whether something here fits it, N how high the best of N reaches by chance.
+Encoders without a judge have their profile's floor on the cosine, by library size; without either, nothing abstains.
 """
 
 from __future__ import annotations
 
+import base64
 import itertools
+import json
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from metier.types import Encoder
 
+if TYPE_CHECKING:
+    from metier.types import Vectors
+
 READABLE_SHARE = 0.5
 """An encoder that knows less than this share of a request: its vector says nothing, the lexical channel decides."""
+WORDS_COUNTED = 12
+"""Longer is no more a request than this: people also tell long stories that want nothing (decision 0033)."""
+JUDGES = Path(__file__).parent / "data" / "judges.json"
+"""Fitted by benchmarks/abstain.py on training/needless*.jsonl and requests that do need a skill; by encoder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """One encoder's rule; positive means that a skill may be needed."""
+
+    topic: Vectors
+    """(d,)"""
+    cosine: float
+    words: float
+    size: float
+    bias: float
+
+    def needed(self, query: Vectors, cosine: float, words: int, size: int) -> float:
+        """Log-odds that a request with this vector, best cosine and number of words needs one of `size` skills."""
+        return (
+            float(self.topic @ query)
+            + self.cosine * cosine
+            + self.words * math.log1p(min(words, WORDS_COUNTED))
+            + self.size * math.log(max(size, 1))
+            + self.bias
+        )
+
+
+@lru_cache(maxsize=4)
+def judge_of(encoder: str | None, path: Path = JUDGES) -> Judge | None:
+    """The judge fitted for the encoder of that identity (`vectors.identity`), or None."""
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    found = known.get(encoder)
+    if found is None:
+        return None
+    topic = np.frombuffer(base64.b64decode(found["topic"]), "<f2").astype(np.float32)
+    return Judge(topic, found["cosine"], found["words"], found["size"], found["bias"])
 
 
 def floor_at(floor: Sequence[tuple[int, float]], size: int) -> float | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ GUARD = 10  # methods 1.4: fewer than this many documents per direction cannot t
 VANISHED = 1e-6
 """A vector with less than this left after U1 was all background: its row stays zero."""
 _BLOCK = 8192
+
 
 # Function words carry no topic, so they say nothing about generic *content*. From the usual English stop lists.
 STOP_WORDS = frozenset(
@@ -103,7 +104,10 @@ def directions_for(projection: Sequence[tuple[int, int]], documents: int) -> int
 
 def coordinates(vectors: Vectors, background: Background) -> tuple[Vectors, NDArray[np.float32], float]:
     """d·U (N, k), the rescaling s (N,), and mean ‖U2ᵀd‖² of the rescaled documents (rules 4 and 5)."""
-    coords = vectors @ background.all.T
+    exact = background.all.astype(np.float64).T  # equal documents get equal coordinates, whatever their rows
+    coords = np.empty((len(vectors), exact.shape[1]), np.float32)
+    for start in range(0, len(vectors), _BLOCK):
+        coords[start : start + _BLOCK] = vectors[start : start + _BLOCK].astype(np.float64) @ exact
     k1 = len(background.first)
     left = np.square(vectors, dtype=np.float64).sum(axis=1) - np.square(coords[:, :k1], dtype=np.float64).sum(axis=1)
     alive = left > VANISHED
@@ -114,10 +118,10 @@ def coordinates(vectors: Vectors, background: Background) -> tuple[Vectors, NDAr
 
 
 def projected_scores(
-    cosines: NDArray[np.float32], query: Vectors, directions: Vectors, coords: Vectors, scale: NDArray[np.float32]
-) -> NDArray[np.float32]:
-    """float32 (N,): q · P d for every document, from the cosines before projection."""
-    scores: NDArray[np.float32] = scale * (cosines - coords @ (directions @ query))
+    cosines: NDArray[Any], query: NDArray[Any], directions: Vectors, coords: NDArray[Any], scale: NDArray[np.float32]
+) -> NDArray[Any]:
+    """(N,) in the precision of what is given: q · P d for every document, from the cosines before projection."""
+    scores: NDArray[Any] = scale * (cosines - coords @ (directions @ query))
     return scores
 
 

@@ -2,26 +2,29 @@
 
     BM25(q, d) = Σ_t w_t · idf_t · tf(t, d) / (tf(t, d) + k1 · (1 − b + b · |d| / mean |d|))
     idf_t      = ln(1 + (N − df_t + ½) / (df_t + ½))
+    w_t      = (k3 + 1) · n_t / (k3 + n_t),  n_t = its count in the request + ½ its count in hypothetical skills
 
-w_t counts the term in the request (weight 1 each) and in hypothetical skills (weight ½ each). Everything but w_t is
-fixed once the index is built, so it is stored as the *impact* of a posting. Words are found by a 64-bit hash in a
-sorted array; terms in a large part of all documents also have a plain row of impacts, because adding a row is several
-times faster than scattering its postings.
+Everything but w_t is fixed once the index is built, so it is stored as the *impact* of a posting. Words are found by a
+64-bit hash in a sorted array; terms in a large part of all documents also have a plain row of impacts, because adding a
+row is several times faster than scattering its postings.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metier.errors import IndexProblem
+from metier.retrieve.background import STOP_WORDS
 
 K1 = 1.5  # methods 1.7: how soon repeating a word stops counting
 B = 0.75  # methods 1.7: how much a long document is discounted
+K3 = 1.5  # how soon repeating a word in the request stops counting; as K1 does for documents (decision 0032)
 HYPOTHETICAL_WEIGHT = 0.5  # methods 1.7: a term of a hypothetical skill against one of the request
 
 Hashes = NDArray[np.uint64]
@@ -36,6 +39,20 @@ def term_hash(word: str) -> int:
 def term_hashes(words: Iterable[str]) -> Hashes:
     """uint64, one per word, in order."""
     return np.fromiter((term_hash(word) for word in words), np.uint64)
+
+
+def query_weights(request: Sequence[str], hypothetical: Iterable[Sequence[str]] = ()) -> dict[str, float]:
+    """w_t of each word: 1 in the request, ½ in each hypothetical skill, saturating as in Okapi's query term (rule 1.7).
+
+    Function words are left out unless there is nothing else; a word said five times weighs less than twice one said
+    once (decision 0032).
+    """
+    counts: dict[str, float] = dict(Counter(request))
+    for draft in hypothetical:
+        for word in draft:
+            counts[word] = counts.get(word, 0.0) + HYPOTHETICAL_WEIGHT
+    content = {word: n for word, n in counts.items() if word not in STOP_WORDS} or counts
+    return {word: (K3 + 1) * n / (K3 + n) for word, n in content.items()}
 
 
 def idf(df: NDArray[np.int64], documents: int) -> NDArray[np.float64]:

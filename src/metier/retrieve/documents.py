@@ -16,7 +16,7 @@ from metier.text import fingerprint
 from metier.types import Skill
 
 View = Literal["body", "described", "full", "two"]
-"""`body` (the paper), `described` (description + body), `full` (name + description + body), `two` (card and full)."""
+"""`body` (the paper), `described` (description + body), `full` (name + description + body), `two` (card; body)."""
 
 VIEW: View = "two"
 """Measured best of the four with the embedded encoder (decision 0031)."""
@@ -52,7 +52,7 @@ def document(skill: Skill, body: str, *, max_tokens: int, view: View = VIEW) -> 
         "body": (content or name,),
         "described": (f"{description}\n\n{text}".strip() or name,),
         "full": (f"{card}\n\n{text}".strip(),),
-        "two": (card, f"{card}\n\n{text}".strip()),
+        "two": (card, content) if text else (card,),
     }
     return Document(lexical, tuple(dict.fromkeys(part[:limit] for part in views[view])))
 

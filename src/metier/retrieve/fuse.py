@@ -14,7 +14,7 @@ POOL = 1000  # SkillRep: candidates of each channel, or all skills where there a
 INERT = 1e-12  # a channel that spreads less than this says nothing: all its z are 0
 RRF_K = 60  # Cormack et al.'s constant, for the comparison by ranks
 
-Scores = NDArray[np.float32]
+Scores = NDArray[np.float32] | NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 

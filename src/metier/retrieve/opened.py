@@ -64,6 +64,17 @@ class Index:
             return cosines
         return projected_scores(cosines, query, self.directions, self.coords, self.scale)
 
+    def projected_rows(
+        self, rows: NDArray[np.int64], cosines: NDArray[np.float64], query: Vectors
+    ) -> NDArray[np.float64]:
+        """float64: `projected` for some rows only."""
+        if self.directions is None or self.coords is None or self.scale is None:
+            return cosines
+        scores: NDArray[np.float64] = projected_scores(
+            cosines, query.astype(np.float64), self.directions, self.coords[rows].astype(np.float64), self.scale[rows]
+        )
+        return scores
+
 
 def load(folder: Path, *, profile: Profile | None = None, check: bool = False) -> Index:
     """The index in `folder`, mapped. `profile`: the encoder it must have been made by; `check`: read every byte.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
@@ -11,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metier.errors import EncoderError, IndexProblem
-from metier.retrieve.abstain import floor_at, reads
-from metier.retrieve.bm25 import HYPOTHETICAL_WEIGHT
+from metier.retrieve.abstain import floor_at, judge_of, reads
+from metier.retrieve.bm25 import query_weights
 from metier.retrieve.fuse import POOL, fused, pool, reciprocal_rank, z
 from metier.retrieve.names import Named
 from metier.retrieve.opened import Index
@@ -32,6 +31,9 @@ EXCLUDE_WEIGHT = 1.0
 REQUEST_CHARS = 32_768
 """A request is read up to here: its head and, for what people write below a pasted text, its tail."""
 REQUEST_TAIL = 8_192
+
+EXACT_DIGITS = 9
+"""Digits of a dense score: float64 sums agree far beyond them, in whatever order they were added."""
 
 Channels = Literal["fused", "dense", "lexical", "ranks"]
 Scores = NDArray[np.float32]
@@ -87,11 +89,13 @@ class Retrieve:
         note = asked.abstention()
         if note is not None:
             return replace(slate, candidates=(), note=_joined(asked.notes, note))
+        asked.expand()
         return asked.answer(slate)
 
     def channel_scores(self, text: str) -> tuple[Scores | None, Scores]:
         """float32 (N,) each: the dense channel (None where there is none) and BM25, of every row, before fusion."""
         asked = _Asked(self, clipped(text))
+        asked.expand()
         return asked.dense, asked.lexical
 
 
@@ -113,58 +117,72 @@ class _Asked:
         self.notes: list[str] = []
         self.named = self.index.names.find(text) if stage.names else Named()
         self.readable = reads(stage.encoder, text)
-        hypothetical = tuple(stage.expand(text)) if stage.expand else ()
-        self.weights: dict[str, float] = dict(Counter(words(text)))
-        for skill in hypothetical:
-            for word in words(skill):
-                self.weights[word] = self.weights.get(word, 0.0) + HYPOTHETICAL_WEIGHT
-        self.lexical: Scores = self.index.lexical.scores(self.weights)
-        self.query: Vectors | None = None
+        self.text, self.words = text, words(text)
+        self.lexical: Scores = self.index.lexical.scores(query_weights(self.words))
+        self.raw: Vectors | None = None
+        """The request's vector as encoded, and …"""
         self.cosines: Scores | None = None
-        """q · d before projection and before expansion: what the floor is about."""
+        """… q · d before projection: what abstention is about, whatever a language model makes of the request."""
+        self.query: Vectors | None = None
+        """The vector that ranks."""
         self.dense: Scores | None = None
         if stage.channels != "lexical":
-            self._encode(text, hypothetical)
+            self._encode(text)
         hidden = self.index.manual.astype(bool)
         hidden[self.named.always] = False
         self.hidden = np.flatnonzero(hidden)
 
-    def _encode(self, text: str, hypothetical: Sequence[str]) -> None:
+    def _encode(self, text: str) -> None:
         if self.index.vectors is None or self.stage.encoder is None:
             self.notes.append("found by words alone: the skills have no vectors yet")
             return
         try:
-            raw = self.stage.encoder.encode([text], kind="query")[0]
-            if hypothetical:
-                drafts = self.stage.encoder.encode(list(hypothetical), kind="document")
-                self.query = unit((1 - QUERY_WEIGHT) * raw + QUERY_WEIGHT * drafts.mean(axis=0))
-            else:
-                self.query = raw
+            self.raw = self.query = self.stage.encoder.encode([text], kind="query")[0]
         except EncoderError as error:
             self.notes.append(f"found by words alone: {error}")
             return
-        self.cosines = self.index.cosines(raw)
-        mixed = self.index.cosines(self.query) if hypothetical else self.cosines
-        self.dense = self.index.projected(mixed, self.query) if self.stage.projection else mixed
+        self.cosines = self.index.cosines(self.raw)
+        self.dense = self._projected(self.cosines, self.raw)
+
+    def _projected(self, cosines: Scores, query: Vectors) -> Scores:
+        return self.index.projected(cosines, query) if self.stage.projection else cosines
+
+    def expand(self) -> None:
+        """Hypothetical skills speak in both channels, where a language model wrote some (steps 8, 9 and 11)."""
+        drafts = tuple(self.stage.expand(self.text)) if self.stage.expand else ()
+        if not drafts:
+            return
+        self.lexical = self.index.lexical.scores(query_weights(self.words, map(words, drafts)))
+        if self.raw is None or self.stage.encoder is None:
+            return
+        try:
+            written = self.stage.encoder.encode(list(drafts), kind="document")
+        except EncoderError as error:
+            self.notes.append(f"found without the drafts of a language model: {error}")
+            return
+        self.query = unit((1 - QUERY_WEIGHT) * self.raw + QUERY_WEIGHT * written.mean(axis=0))
+        self.dense = self._projected(self.index.cosines(self.query), self.query)
 
     def abstention(self) -> str | None:
         """Why no skill is relevant, or None (rule 1.13)."""
         if self.named.always or not self.stage.abstain:
             return None
-        if self.cosines is None or not self.readable:
+        if self.cosines is None or self.raw is None or self.stage.encoder is None or not self.readable:
             return None if self.lexical.any() else "nothing relevant: no skill shares a word with the request"
-        floor = floor_at(self.stage.encoder.profile.floor, self.index.size) if self.stage.encoder else None
-        if floor is None:
-            return None
         visible = self.cosines.copy()
         visible[self.hidden] = -1.0
-        nearest = int(visible.argmax())
-        if visible[nearest] >= floor:
-            return None
-        return (
-            f"nothing relevant: nearest was {one_line(self.stage.skills[nearest].name, 60)} "
-            f"(cosine {visible[nearest]:.2f}, needed {floor:.2f})"
-        )
+        nearest, cosine = int(visible.argmax()), float(visible.max())
+        judge = judge_of(self.index.encoder)
+        if judge is not None:
+            if judge.needed(self.raw, cosine, len(self.words), self.index.size) >= 0:
+                return None
+            why = f"cosine {cosine:.2f}, and it reads like a message that needs no skill"
+        else:
+            floor = floor_at(self.stage.encoder.profile.floor, self.index.size)
+            if floor is None or cosine >= floor:
+                return None
+            why = f"cosine {cosine:.2f}, needed {floor:.2f}"
+        return f"nothing relevant: nearest was {one_line(self.stage.skills[nearest].name, 60)} ({why})"
 
     def answer(self, slate: Slate) -> Slate:
         """The slate's best skills with their evidence."""
@@ -209,7 +227,7 @@ class _Asked:
         rows = np.union1d(rows, np.array(self.named.always, np.int64))
         rows = np.setdiff1d(rows, self.hidden, assume_unique=True)
         lexical_here = self.lexical[rows]
-        dense_here = np.zeros(len(rows), np.float32) if self.dense is None else self.dense[rows]
+        dense_here = self._exact(rows)
         if not (np.isfinite(dense_here).all() and np.isfinite(lexical_here).all()):
             raise IndexProblem(f"{self.index.folder}: the index holds numbers that are none; run: metier index --full")
         z_dense, z_lexical = z(dense_here), z(lexical_here)
@@ -230,6 +248,7 @@ class _Asked:
             if self.cosines is not None:
                 facts |= {"dense": float(dense_here[place]), "z_dense": float(z_dense[place]),
                           "cosine": float(self.cosines[row])}  # fmt: skip
+                facts["relevance"] = 1.0 if row in self.named.asked else min(1.0, max(0.0, float(self.cosines[row])))
                 parts.append(f"dense {dense_here[place]:.2f} (z {z_dense[place]:.1f})")
             parts.append(f"lexical {lexical_here[place]:.1f} (z {z_lexical[place]:.1f})")
             how = self.named.asked.get(row) or self.named.bonus(row)[1]
@@ -243,8 +262,17 @@ class _Asked:
 
         return rows, score, say
 
+    def _exact(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The dense channel of a few rows in float64, so that equal vectors score equal wherever they lie."""
+        if self.dense is None or self.query is None or self.index.vectors is None:
+            return np.zeros(len(rows))
+        here = self.index.vectors[rows].astype(np.float64) @ self.query.astype(np.float64)
+        if self.stage.projection:
+            here = self.index.projected_rows(rows, here, self.query)
+        return np.round(here, EXACT_DIGITS)
+
     def _combined(
-        self, dense: Scores, lexical: Scores, z_dense: NDArray[np.float64], z_lexical: NDArray[np.float64]
+        self, dense: NDArray[np.float64], lexical: Scores, z_dense: NDArray[np.float64], z_lexical: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         if self.dense is None:
             return z_lexical
@@ -257,7 +285,7 @@ class _Asked:
             return reciprocal_rank(dense, lexical, alpha)
         return fused(z_dense, z_lexical, alpha)
 
-    def _penalty(self, rows: NDArray[np.int64], dense: Scores) -> NDArray[np.float64]:
+    def _penalty(self, rows: NDArray[np.int64], dense: NDArray[np.float64]) -> NDArray[np.float64]:
         """How much nearer the request is to what a skill is not for, in standard deviations (field report 8)."""
         penalty = np.zeros(len(rows))
         if self.index.excluded is None or self.query is None or self.cosines is None:
