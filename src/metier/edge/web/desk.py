@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from metier.assemble.workshop import Workshop
+from metier.edge.web import log
 from metier.edge.web.crew import Crew
 from metier.edge.web.guard import Keys
 from metier.edge.web.meter import Meter
@@ -25,6 +27,8 @@ WORKERS = 2
 """Threads that route. Encoding releases the interpreter's lock, the rest does not: a third only adds waiting."""
 MOMENT = 0.15
 """Seconds that a page waits for what may take long: a small library is done by then, a large one is told of."""
+TICK = 5.0
+"""Seconds for which a count over the whole log is good enough."""
 
 
 @dataclass(slots=True)
@@ -82,6 +86,15 @@ class Desk:
     def latest(self, name: str) -> Latest[Any]:
         """The keeper of one derived value."""
         return self.kept.setdefault(name, Latest())
+
+    def counted(self, name: str, make: Callable[[], T]) -> T:
+        """What the log adds up to, at most `TICK` seconds old: counting it grows with the log."""
+        made: T = self.latest(name).of(int(time.monotonic() / TICK), make)
+        return made
+
+    def used(self) -> dict[str, dict[str, int]]:
+        """Skill id → how often it was offered, loaded and used."""
+        return self.counted("used", lambda: log.use_by_skill(self.shop.store))
 
     def behind(self, name: str, work: Callable[[], object]) -> None:
         """`work` runs in a thread of its own, once while it runs, and is given a moment to be done already."""

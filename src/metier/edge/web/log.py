@@ -13,8 +13,8 @@ from metier.store import Store, route_row
 from metier.text import fingerprint
 
 PAGE = 50
-RECENT = 1000
-"""Routes that latencies and crash-free rates are computed from: enough for a 99th percentile."""
+RECENT = 500
+"""Routes that latencies and crash-free rates are computed from: enough for a 99th percentile, 8 MB to read."""
 _DAY = 86_400.0
 
 
@@ -157,16 +157,19 @@ class Pulse:
 
 
 def pulse(store: Store, limit: int = RECENT) -> Pulse:
-    """The newest `limit` routes, added up; SQLite reads the JSON, only numbers come out."""
+    """The newest `limit` routes, added up. Their slates are ten kilobytes each, so only the tail is parsed.
+
+    Quotes inside a JSON string are escaped, so the first bare `"steps":[` is the key itself.
+    """
     rows = store.rows(
-        "SELECT tokens, json_extract(slate, '$.steps') AS steps, json_array_length(slate, '$.candidates') AS n,"
-        ' slate LIKE \'%"level":"load"%\' AS loading FROM routes ORDER BY at DESC LIMIT ?',
+        "SELECT tokens, substr(slate, instr(slate, '\"steps\":[')) AS tail, slate LIKE '{\"candidates\":[],%' AS bare,"
+        ' instr(slate, \'"level":"load"\') > 0 AS loading FROM routes ORDER BY at DESC LIMIT ?',
         (limit,),
     )
     stages: dict[str, list[float]] = {}
     totals, failed = [], 0
     for row in rows:
-        steps = json.loads(row["steps"])
+        steps = json.loads("{" + row["tail"])["steps"]
         for step in steps:
             stages.setdefault(step["stage"], []).append(step["ms"])
         totals.append(sum(s["ms"] for s in steps))
@@ -174,7 +177,7 @@ def pulse(store: Store, limit: int = RECENT) -> Pulse:
     return Pulse(
         len(rows),
         failed,
-        sum(r["n"] == 0 for r in rows),
+        sum(bool(r["bare"]) for r in rows),
         sum(bool(r["loading"]) for r in rows),
         tuple(sorted(r["tokens"] for r in rows)),
         {name: tuple(sorted(values)) for name, values in stages.items()},

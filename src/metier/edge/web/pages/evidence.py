@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from metier.edge.web import figures, log, standing
+from metier.edge.web import figures, standing
 from metier.edge.web.desk import Desk
 from metier.edge.web.pages.render import Visit, page
 from metier.types import UNKNOWN_STACK
@@ -22,7 +22,7 @@ def show(desk: Desk, visit: Visit) -> Response:
         found = board_of(desk, stack)
         values |= {
             "rows": [(s, gain_mark(s), tally_mark(s)) for s in rows],
-            "board": found, "used": log.use_by_skill(desk.shop.store),
+            "board": found, "used": desk.used(),
             "eta": desk.shop.config.eta,
         }  # fmt: skip
         if found is not None:

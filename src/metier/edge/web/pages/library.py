@@ -9,7 +9,7 @@ from typing import Any
 from starlette.responses import Response
 
 from metier.assemble.checkup import usage
-from metier.edge.web import figures, log, shelf, standing
+from metier.edge.web import figures, shelf, standing
 from metier.edge.web.desk import Desk
 from metier.edge.web.pages.evidence import gain_mark
 from metier.edge.web.pages.render import Visit, page
@@ -45,7 +45,7 @@ def skills(desk: Desk, visit: Visit) -> Response:
     library, columns = desk.shop.library, desk.shelf()
     q, scope, sort = visit.get("q").strip(), visit.get("scope"), visit.get("sort", "name")
     found = columns.page(q, scope=scope, flag=visit.get("flag"), sort=sort, offset=visit.number("offset"))
-    used = log.use_by_skill(desk.shop.store)
+    used = desk.used()
     rows = [(s, used.get(s.id, {})) for s in (library.skills[i] for i in found.rows)]
     return _page(
         desk, "library.html", "/library", q=q, scope=scope, sort=sort, flag=visit.get("flag"), found=found, rows=rows,
@@ -72,7 +72,7 @@ def one(desk: Desk, visit: Visit) -> Response:
     problems = [p for p in desk.shop.library.problems if p.path.startswith(tuple(skill.addresses))][:PAIRS]
     return _page(
         desk, "skill.html", "/library", skill=skill, text=text, resource=resource, said=said, standing=rows,
-        tokens=count_tokens(text), used=log.use_by_skill(desk.shop.store).get(skill.id, {}), problems=problems,
+        tokens=count_tokens(text), used=desk.used().get(skill.id, {}), problems=problems,
         changed=indexed is not None and indexed.digest != skill.digest,
     )  # fmt: skip
 

@@ -22,7 +22,7 @@ OFTEN = 20
 def show(desk: Desk, visit: Visit) -> Response:
     """`GET /operations`."""
     store, now = desk.shop.store, time.time()
-    pulse, days = log.pulse(store), log.daily(store, now, DAYS)
+    pulse, days = desk.counted("pulse", lambda: log.pulse(store)), log.daily(store, now, DAYS)
     stacks = desk.bank.stacks()
     stack = evidence.chosen(desk, visit, stacks)
     rows = standing.standings(desk, stack) if stack else ()
