@@ -26,7 +26,7 @@ from metier.evaluate.diagnose import sections
 from metier.evaluate.grids import measured
 from metier.evaluate.metrics import paired_bootstrap
 from metier.evaluate.sweep import Setting, Sweep, gold_rows
-from metier.retrieve.bm25 import K1, B, term_hash
+from metier.retrieve.bm25 import K1, B, query_weights, term_hash
 from metier.retrieve.documents import document
 from metier.retrieve.vectors import unit
 from metier.text import words
@@ -178,9 +178,9 @@ def bm25(request: str, text: str, mean: float, idf: Any) -> float:
     """One document's score (rule 1.7), with the library's own statistics."""
     found = words(text)
     total = 0.0
-    for word in words(request):
+    for word, weight in query_weights(words(request)).items():
         tf = found.count(word)
-        total += idf(word) * tf / (tf + K1 * (1 - B + B * len(found) / mean)) if tf else 0.0
+        total += weight * idf(word) * tf / (tf + K1 * (1 - B + B * len(found) / mean)) if tf else 0.0
     return total
 
 
