@@ -1,5 +1,6 @@
 """Cards, bodies and fences under a stated budget."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from metier.disclose import Disclose, fenced, how_to_load, within
 from metier.errors import LibraryError
 from metier.text import count_tokens
-from metier.types import Candidate, Level, Skill, Slate, Task, Verdict
+from metier.types import Candidate, Evidence, Level, Skill, Slate, Task, Verdict
 
 
 def a_skill(name: str, body_tokens: int = 10, scope: str = "given") -> Skill:
@@ -76,6 +77,16 @@ def test_what_the_session_was_shown_is_not_shown_again() -> None:
 def test_a_card_shown_before_does_not_keep_the_body_from_being_loaded() -> None:
     shown = Disclose(body)(a_slate({"pdf": "load"}), {("given:pdf", "pdf" * 8): "offered"})
     assert "Do it." in shown.text
+
+
+def test_what_is_far_less_relevant_than_the_best_gets_no_card() -> None:
+    """Field report 5: a small slate; one primary."""
+    slate = a_slate({"pdf": "offer", "csv": "offer", "sql": "offer"})
+    shares = {"pdf": 0.9, "csv": 0.5, "sql": 0.1}
+    told = [c.found(Evidence("retrieve", 1.0, "w", {"relevance": shares[c.skill.name]})) for c in slate.candidates]
+    shown = Disclose(body)(replace(slate, candidates=tuple(told)))
+    assert "- csv:" in shown.text and "- sql:" not in shown.text
+    assert "less relevant" in shown.slate.candidates[2].evidence[-1].why
 
 
 def test_an_unreadable_body_becomes_a_card_and_a_warning() -> None:

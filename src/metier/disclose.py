@@ -18,6 +18,8 @@ from metier.types import Candidate, Evidence, Route, Skill, Slate
 
 CARD_WIDTH = 220
 """Characters of description on a card: two lines of a terminal, about 55 tokens."""
+RELEVANT = 0.35
+"""Share of the best candidate's relevance below which a card would only distract (field report 5)."""
 DIGEST_SHOWN = 12
 """Hex digits of a digest that people and agents see; 48 bits tell any two folders of a library apart."""
 
@@ -56,6 +58,7 @@ class Disclose:
         plan = _Plan(self.budget - count_tokens(_heading(slate)))
         notes: dict[str, Evidence] = {}
         limit = self.cover_loads if len(slate.cover) > 1 else self.loads
+        least = RELEVANT * max((_relevance(c) for c in order), default=0.0)
         for candidate in order:
             if candidate.verdict.level == "skip":
                 continue
@@ -70,6 +73,8 @@ class Disclose:
             if already is not None:  # it keeps its place: the next request brings in nothing that fits less
                 notes.setdefault(skill.id, Evidence("disclose", 0.0, f"already {already} in this session"))
                 plan.places += 1
+            elif _relevance(candidate) < least:
+                notes.setdefault(skill.id, Evidence("disclose", 0.0, "no card: far less relevant than the best"))
             elif plan.places < self.cards:
                 plan.card(skill, self.card(skill))
             else:
@@ -163,6 +168,11 @@ def _cover_first(slate: Slate) -> tuple[Candidate, ...]:
     """The slate's order with the members of its cover in front (methods 5.3); nothing is dropped."""
     members = set(slate.cover)
     return tuple(sorted(slate.candidates, key=lambda c: c.skill.id not in members))
+
+
+def _relevance(candidate: Candidate) -> float:
+    """What the first stage said of it, 0..1; 1 where it could not say."""
+    return min((float(e.detail["relevance"]) for e in candidate.evidence if "relevance" in e.detail), default=1.0)
 
 
 def how_to_load(skill: Skill, host: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
@@ -125,6 +126,8 @@ class _Asked:
         """… q · d before projection: what abstention is about, whatever a language model makes of the request."""
         self.query: Vectors | None = None
         """The vector that ranks."""
+        self.sure = 1.0
+        """How likely it is that the request needs a skill at all; with the share of the best score: relevance."""
         self.dense: Scores | None = None
         if stage.channels != "lexical":
             self._encode(text)
@@ -174,7 +177,9 @@ class _Asked:
         nearest, cosine = int(visible.argmax()), float(visible.max())
         judge = judge_of(self.index.encoder)
         if judge is not None:
-            if judge.needed(self.raw, cosine, len(self.words), self.index.size) >= 0:
+            odds = judge.needed(self.raw, cosine, len(self.words), self.index.size)
+            self.sure = 1.0 / (1.0 + math.exp(-odds))
+            if odds >= 0:
                 return None
             why = f"cosine {cosine:.2f}, and it reads like a message that needs no skill"
         else:
@@ -192,6 +197,7 @@ class _Asked:
                 slate, candidates=(), note=_joined(self.notes, "nothing relevant: no skill shares a word with it")
             )
         order = np.lexsort((self.index.rank[rows], -score))
+        best = float(score[order[0]])
         found: list[Candidate] = []
         seen: set[str] = set()
         for place in order.tolist():
@@ -210,6 +216,7 @@ class _Asked:
                 changed = " · changed since it was indexed" if now.digest != skill.digest else ""
                 skill = now
             facts, why = detail(place)
+            facts["relevance"] = self.sure * (min(1.0, max(0.0, float(score[place]) / best)) if best > 0 else 1.0)
             evidence = Evidence("retrieve", float(score[place]), why + changed, facts)
             found.append(Candidate(skill, float(score[place]), (evidence,)))
         if not self.readable and self.cosines is not None:

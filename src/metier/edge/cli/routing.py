@@ -13,6 +13,7 @@ from metier.disclose import within
 from metier.edge import wire
 from metier.edge.cli.screen import Screen, clean
 from metier.errors import InputError
+from metier.gate.words import what_earns_it
 from metier.text import count_tokens, one_line
 from metier.types import Candidate, Route, Skill
 
@@ -161,10 +162,8 @@ def explain(route: Route, screen: Screen, *, k: int) -> None:
         names = {c.skill.id: c.skill.name for c in slate.candidates}
         screen.print(f"Together these cover the request: {', '.join(clean(names[i]) for i in slate.cover)}")
     if slate.candidates and not any(c.verdict.level == "load" for c in slate.candidates):
-        screen.print(
-            "Nothing is loaded by itself yet: a skill earns that by paired outcomes (metier record, metier collect); "
-            "until then the agent sees cards and may ask."
-        )
+        earns = what_earns_it(slate) or "a skill earns being loaded by paired outcomes: metier record, metier collect"
+        screen.print(f"Nothing is loaded by itself yet. {earns}")
     if route.text:
         took = sum(s.ms for s in slate.steps)
         screen.print(f"\nWhat the agent gets ({route.tokens} tokens, route {route.id}, {took:.1f} ms):")

@@ -31,7 +31,6 @@ PROMPT_CAP = 200_000
 """Characters of a prompt that are looked at; what follows is pasted matter that the first part introduces."""
 SESSION_DAYS = 30
 """A session's stack is forgotten after this many days."""
-"""Cards of one answer where the router does not say (methods 5.3)."""
 ASKED_SECONDS = 60.0
 """A refresh asked for this recently is under way or has failed; asking again would only pile processes up."""
 
