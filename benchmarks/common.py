@@ -57,8 +57,7 @@ def arrays_of(bench: Any, requests: Sequence[Any]) -> Any:
     """The arrays of a sweep over one encoder's index."""
     from metier.evaluate.sweep import gather
 
-    shared = bench.toward is None or bench.toward.ndim == 1
-    return gather(bench, requests, toward=bench.toward if shared else None, own=None if shared else bench.toward)
+    return gather(bench, requests)
 
 
 def digest(path: Path) -> str:

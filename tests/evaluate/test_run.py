@@ -52,7 +52,7 @@ def test_projection_is_there_when_asked_for_though_the_profile_has_none(bench: r
 def test_document_expansion_moves_every_document_toward_the_mean_request(bench: run.Bench) -> None:
     assert bench.encoder is not None
     toward = mean_request(bench.encoder, generic_requests())
-    moved = replace(bench, toward=toward, _variants={}).index_for(("dense", "document-expansion"))
+    moved = replace(bench, toward=lambda: toward, _variants={}).index_for(("dense", "document-expansion"))
     assert moved.vectors is not None and bench.index.vectors is not None
     before, after = bench.index.vectors @ toward, moved.vectors @ toward
     assert (after > before).all()

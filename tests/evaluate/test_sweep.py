@@ -25,12 +25,13 @@ RNG = np.random.default_rng(3)
 def bench(tmp_path_factory: pytest.TempPathFactory) -> run.Bench:
     made = shelf.bench(tmp_path_factory.mktemp("bench"))
     assert made.encoder is not None
-    return replace(made, toward=mean_request(made.encoder, generic_requests()), _variants={})
+    mean = mean_request(made.encoder, generic_requests())
+    return replace(made, toward=lambda: mean, _variants={})
 
 
 @pytest.fixture(scope="module")
 def sweep(bench: run.Bench) -> Sweep:
-    return Sweep(gather(bench, shelf.requests(), toward=bench.toward))
+    return Sweep(gather(bench, shelf.requests()))
 
 
 def random_arrays(m: int = 8, n: int = 40, d: int = 16) -> Arrays:

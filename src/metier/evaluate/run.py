@@ -45,7 +45,7 @@ class Bench:
     """Makes the Rerank stage; None where it is not asked for."""
     index_seconds: float = 0.0
     body: Callable[[Skill], str] | None = None
-    toward: Vectors | None = None
+    toward: Callable[[], Vectors] | None = None
     """What document expansion moves to: the mean request (d,), or each skill's own (N, d) (rules 1.1 and 1.2)."""
     generic: Callable[[], Vectors] | None = None
     """(W, d) generic words of the library, for a background found anew (rule 1.4)."""
@@ -72,7 +72,7 @@ class Bench:
                 raise InputError(
                     "document-expansion: there are no requests to move documents toward; give --asked FILE"
                 )
-            documents = moved(documents, self.toward, DOCUMENT_WEIGHT)
+            documents = moved(documents, self.toward(), DOCUMENT_WEIGHT)
         first = int(index.facts["projection"]["first"]) or PROJECTED
         generic = self.generic() if self.generic else np.zeros((0, documents.shape[1]), np.float32)
         return varied(index, documents, first if "projection" in wanted else 0, generic)

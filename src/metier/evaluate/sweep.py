@@ -108,13 +108,7 @@ class Arrays:
         )  # fmt: skip
 
 
-def gather(
-    bench: Bench,
-    requests: Sequence[Request],
-    *,
-    toward: Vectors | None = None,
-    own: Vectors | None = None,
-) -> Arrays:
+def gather(bench: Bench, requests: Sequence[Request]) -> Arrays:
     """The arrays of these requests over this index. Memory: 8 · M · N bytes for the two lexical matrices."""
     index, encoder = bench.index, bench.encoder
     if encoder is None or index.vectors is None:
@@ -132,6 +126,8 @@ def gather(
             drafted[n] = expanded.channel_scores(request.text)[1]
             drafts[n] = encoder.encode(list(request.hypothetical), kind="document").mean(axis=0)
     generic = generic_words(bench)
+    toward = bench.toward() if bench.toward is not None else None
+    shared = toward is None or toward.ndim == 1
     return Arrays(
         documents=np.asarray(index.vectors),
         requests=np.concatenate([encoder.encode([r.text], kind="query") for r in requests]),
@@ -142,8 +138,8 @@ def gather(
         rank=index.rank,
         gold=gold_rows(bench, requests),
         datasets=tuple(r.dataset for r in requests),
-        toward=toward,
-        own=own,
+        toward=toward if shared else None,
+        own=None if shared else toward,
         hidden=np.flatnonzero(index.manual),
         excluded=index.excluded,
     )

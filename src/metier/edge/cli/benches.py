@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,8 +43,8 @@ class Benches:
 
     def __init__(self, args: argparse.Namespace, screen: Screen) -> None:
         self.config, self.screen = args.config, screen
-        cache = Path(args.config.home) / "benchmarks"
-        self.paths = [as_library(p, cache) for p in args.skills]
+        copies = Path(args.config.home) / "benchmarks"
+        self.paths = [as_library(p, copies) for p in args.skills]
         self.asked = None if args.asked is None else read_asked(args.asked)
         self.tuned = args.tuned or TUNED
         configured = self.config.encoder if "encoder" in self.config.sources else UNTUNED
@@ -80,7 +81,7 @@ class Benches:
             rerank=lambda: shop.stage("rerank"),
             index_seconds=built.seconds,
             body=shop.body,
-            toward=self._toward(encoder, skills),
+            toward=cache(lambda: self._toward(encoder, skills)),
             generic=lambda: encoder.encode(generic_words(bench), kind="document"),
         )
         return bench

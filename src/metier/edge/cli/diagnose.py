@@ -26,11 +26,8 @@ def run_diagnose(args: argparse.Namespace, screen: Screen) -> int:
     requests = limited(read_requests(args.requests), args.limit)
     benches = Benches(args, screen)
     bench = benches.bench(("dense", "tuned") if args.use_tuned else ("dense",))
-    toward = bench.toward
-    shared = toward is None or toward.ndim == 1
-    arrays = gather(bench, requests, toward=toward if shared else None, own=None if shared else toward)
     alpha = bench.encoder.profile.alpha if bench.encoder else 1.0
-    shown = report(Diagnosis(bench, requests, Sweep(arrays)), Setting(alpha=alpha))
+    shown = report(Diagnosis(bench, requests, Sweep(gather(bench, requests))), Setting(alpha=alpha))
     if args.report:
         from metier.evaluate.report import diagnosis_report
 

@@ -105,16 +105,14 @@ class _Once:
 def _sweeps(benches: Benches, modules: Sequence[str], requests: Sequence[Request]) -> Mapping[str, Any]:
     bench = benches.bench(modules)
     drafts = any(r.hypothetical for r in requests)
-    toward = bench.toward
-    shared = toward is None or toward.ndim == 1
-    arrays = gather(bench, requests, toward=toward if shared else None, own=None if shared else toward)
+    arrays = gather(bench, requests)
     profile = bench.encoder.profile if bench.encoder else None
     base = Setting(
         alpha=profile.alpha if profile else 1.0,
         w_q=0.3 if drafts and "query-expansion" in modules else 0.0,
         step="two" if "projection" in modules and bench.index.directions is not None else "none",
         first=int(bench.index.facts["projection"]["first"]) or 2,
-        asked="shared" if shared else "own",
+        asked="shared" if arrays.own is None else "own",
     )
     return sweeps(Sweep(arrays), base, drafts=drafts)
 
