@@ -57,6 +57,12 @@ def test_whatever_stands_on_stdin_the_process_exits_0_with_an_object(tmp_path: P
     assert entry.answer(data, ["claude-code", f"--home={tmp_path}"], {"deadline": 1.0}) == b"{}"
 
 
+def test_while_pairs_are_collected_the_hook_adds_nothing_to_either_arm(tmp_path: Path) -> None:
+    shop = workshop(tmp_path)
+    data = json.dumps({**PROMPT, "cwd": str(shop.cwd)}).encode()
+    assert ran(tmp_path / "home", data, METIER_COLLECTING="1") == (0, {}, "")
+
+
 def test_garbage_on_a_real_stdin_is_answered_with_an_empty_object_and_exit_0(tmp_path: Path) -> None:
     assert ran(tmp_path, b"\x00\xff{garbage") == (0, {}, "")
 
