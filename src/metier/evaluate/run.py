@@ -63,7 +63,8 @@ class Bench:
         return self._variants[wanted]
 
     def _variant(self, wanted: frozenset[str]) -> Index:
-        from metier.evaluate.variants import moved, varied
+        from metier.evaluate.variants import varied
+        from metier.retrieve.expand import moved
 
         index = self.index
         documents = np.asarray(index.vectors)

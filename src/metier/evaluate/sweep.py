@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from metier.errors import InputError
 from metier.evaluate.metrics import measure
 from metier.evaluate.run import Bench, known_as
-from metier.evaluate.variants import moved
 from metier.retrieve.background import (
     GENERIC_WORDS,
     STOP_WORDS,
@@ -32,6 +31,7 @@ from metier.retrieve.background import (
     top_directions,
 )
 from metier.retrieve.bm25 import term_hashes
+from metier.retrieve.expand import moved
 from metier.retrieve.fuse import POOL, best, fused, pool, reciprocal_rank, z
 from metier.retrieve.stage import EXCLUDE_WEIGHT, Retrieve
 from metier.text import words

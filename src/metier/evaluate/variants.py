@@ -18,7 +18,7 @@ import numpy as np
 
 from metier.errors import InputError
 from metier.evaluate.datasets import lines
-from metier.retrieve.background import Background, coordinates, enough, generic_directions, leaned, top_directions
+from metier.retrieve.background import Background, coordinates, enough, generic_directions, top_directions
 from metier.types import Encoder, Skill
 
 if TYPE_CHECKING:
@@ -69,16 +69,6 @@ def read_asked(path: Path) -> dict[str, list[str]]:
             raise InputError(f'{path}:{number}: not a skill\'s requests; write {{"skill": id, "requests": [text, …]}}')
         found.setdefault(str(name), []).extend(texts)
     return found
-
-
-def moved(vectors: Vectors, toward: Vectors, weight: float) -> Vectors:
-    """Documents moved toward one direction (d,) or each toward its own (N, d); zero rows of `toward` stay put."""
-    if toward.ndim == 1:
-        return leaned(vectors, toward, weight)
-    out = np.array(vectors)
-    has = np.flatnonzero(np.abs(toward).sum(axis=1) > 0)
-    out[has] = leaned(out[has], toward[has], weight)
-    return out
 
 
 def varied(index: Index, documents: Vectors, first: int, generic: Vectors) -> Index:
