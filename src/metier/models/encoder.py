@@ -1,6 +1,7 @@
 """Opens an encoder by its name, and remembers what was encoded lately.
 
 minilm             the encoder that metier brings along (default)
+metier-small       the same network, tuned on requests for skills (docs/decisions/0080-metier-small.md)
 hash               hashed words: no model at all, for tests and demonstrations
 FOLDER             model.onnx, tokenizer.json and profile.json, as `metier train` writes them
 st:NAME            sentence-transformers, a local path or hub name
@@ -24,7 +25,9 @@ from metier.types import Encoder, Kind, Profile
 if TYPE_CHECKING:
     from metier.types import Vectors
 
-MINILM = Path(__file__).parent / "data" / "minilm"
+DATA = Path(__file__).parent / "data"
+MINILM = DATA / "minilm"
+BUNDLED = {"minilm": MINILM, "metier-small": DATA / "metier-small"}
 REMEMBERED = 4096
 """Vectors a memo keeps: 6 MB at 384 dimensions, and every phrase of a few hundred requests."""
 
@@ -36,10 +39,10 @@ def open_encoder(spec: str = "minilm") -> Encoder:
     `MissingExtra` where its library is not installed.
     """
     scheme, _, rest = spec.partition(":")
-    if spec == "minilm":
+    if spec in BUNDLED:
         from metier.models.onnx import OnnxEncoder
 
-        return OnnxEncoder(MINILM)
+        return OnnxEncoder(BUNDLED[spec])
     if spec == "hash":
         from metier.models.replay import HashEncoder
 
@@ -59,7 +62,7 @@ def open_encoder(spec: str = "minilm") -> Encoder:
 
         return OnnxEncoder(folder)
     raise ConfigError(
-        f"encoder {spec!r}: no such folder, nor a known name; use minilm, hash, a folder with model.onnx, "
+        f"encoder {spec!r}: no such folder, nor a known name; use minilm, metier-small, hash, a folder with model.onnx, "
         "st:NAME or openai:MODEL@URL."
     )
 
