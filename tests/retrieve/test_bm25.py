@@ -12,7 +12,7 @@ import pytest
 
 import metier.retrieve.postings as postings
 from metier.errors import IndexProblem
-from metier.retrieve.bm25 import K1, B, Bm25
+from metier.retrieve.bm25 import K1, K3, B, Bm25, query_weights
 from metier.retrieve.generation import Writer, open_arrays, read_manifest
 from metier.retrieve.postings import Earlier, Tally
 from metier.text import words
@@ -96,6 +96,15 @@ def test_an_index_made_from_an_earlier_one_equals_one_made_anew(
     written(tmp_path / "anew", after)
     for file in (tmp_path / "anew").glob("bm25-*.bin"):
         assert file.read_bytes() == (tmp_path / "again" / file.name).read_bytes(), file.name
+
+
+def test_words_of_a_request_saturate_and_function_words_are_left_out() -> None:
+    weights = query_weights(words("the data, the data of a report"), [["report", "table"], ["report"]])
+    assert set(weights) == {"data", "report", "table"}
+    assert weights["report"] == weights["data"] == pytest.approx((K3 + 1) * 2 / (K3 + 2))
+    assert weights["table"] == pytest.approx((K3 + 1) * 0.5 / (K3 + 0.5))
+    assert query_weights(["word"]) == {"word": 1.0}
+    assert query_weights(words("to be or not to be")).keys() == {"to", "be", "or", "not"}
 
 
 def test_chinese_is_found_by_its_bigrams(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.retrieve.world import ZOO, BagEncoder, asked, built, opened, skill
 
 from metier.errors import IndexProblem
+from metier.retrieve.abstain import Judge
 from metier.retrieve.index import Retrieve, load
 from metier.types import Profile, Skill, Slate, ranked
 
@@ -217,6 +218,19 @@ def test_below_the_floor_the_slate_is_empty_and_the_note_keeps_the_near_miss(tmp
     assert stage(tmp_path, encoder=FLOORED, abstain=False)(asked("good morning everyone how lovely")).candidates
 
 
+def test_a_judge_decides_where_the_encoder_has_one(tmp_path: Path) -> None:
+    small_talk = FLOORED.encode(["good morning everyone how lovely"], kind="query")[0]
+    made = Judge(-8 * small_talk, 0.0, 0.0, 0.0, 4.0)
+    route = stage(tmp_path, encoder=FLOORED, judge=made)
+    assert "needs no skill" in (route(asked("good morning everyone how lovely")).note or "")
+    assert names(route(asked("unheard words only")))  # below the floor, which a judge replaces
+
+
+def test_no_language_model_is_asked_about_small_talk(tmp_path: Path) -> None:
+    route = stage(tmp_path, encoder=FLOORED, expand=pytest.fail)
+    assert not route(asked("good morning everyone how lovely")).candidates
+
+
 def test_a_named_skill_passes_the_floor(tmp_path: Path) -> None:
     assert (
         names(stage(tmp_path, encoder=FLOORED)(asked("/git-recovery, would you be so kind today")))[0] == "git-recovery"
@@ -230,6 +244,19 @@ def test_where_the_encoder_cannot_read_the_words_decide(tmp_path: Path) -> None:
     assert names(found)[0] == "表格"
     assert "script" in (found.note or "")
     assert route(asked("今天天气怎么样")).candidates == ()
+
+
+def test_equal_vectors_score_equal_wherever_their_rows_lie(tmp_path: Path) -> None:
+    """A matrix product adds the last rows of a block in another order: ties must not depend on it."""
+    made, body = skill("same", "Same words", "Same body text here")
+    others = [skill(f"other-{n}", f"Words {n}", f"Body {n}") for n in range(30)]
+    twins = [(replace(made, id=f"given:twin-{n:02}", digest=f"{n:064}"), body) for n in range(37)]
+    zoo = [pair for two in zip(others, twins, strict=False) for pair in two] + twins[30:]
+    encoder = BagEncoder(profile=Profile("bag", 64, 256, projection=((20, 2),)))
+    found = stage(tmp_path, zoo, encoder)(asked("same body text"))
+    twin = [c for c in found.candidates if c.skill.name == "same"]
+    assert len({c.score for c in twin}) == 1
+    assert [c.skill.id for c in twin] == sorted(c.skill.id for c in twin)
 
 
 def test_an_index_for_other_skills_or_another_encoder_is_refused(tmp_path: Path) -> None:

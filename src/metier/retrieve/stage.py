@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metier.errors import EncoderError, IndexProblem
-from metier.retrieve.abstain import floor_at, judge_of, reads
+from metier.retrieve.abstain import Judge, floor_at, judge_of, reads
 from metier.retrieve.bm25 import query_weights
 from metier.retrieve.fuse import POOL, fused, pool, reciprocal_rank, z
 from metier.retrieve.names import Named
@@ -64,6 +64,8 @@ class Retrieve:
     """Request → hypothetical skills, as far as a language model is there (rules 1.1 and 8)."""
     refresh: Callable[[Skill], Skill | None] | None = field(default=None, repr=False)
     """The skill as it is on disk now, or None when it is gone (field report 18)."""
+    judge: Judge | None = field(default=None, repr=False)
+    """What decides that a request needs no skill; None: the one fitted for this encoder, if there is one."""
     nothing: str = field(default="no skills found", repr=False)
     """What the note says of an empty library: where was looked."""
     name: str = "retrieve"
@@ -175,7 +177,7 @@ class _Asked:
         visible = self.cosines.copy()
         visible[self.hidden] = -1.0
         nearest, cosine = int(visible.argmax()), float(visible.max())
-        judge = judge_of(self.index.encoder)
+        judge = self.stage.judge or judge_of(self.index.encoder)
         if judge is not None:
             odds = judge.needed(self.raw, cosine, len(self.words), self.index.size)
             self.sure = 1.0 / (1.0 + math.exp(-odds))
