@@ -62,8 +62,8 @@ def open_encoder(spec: str = "minilm") -> Encoder:
 
         return OnnxEncoder(folder)
     raise ConfigError(
-        f"encoder {spec!r}: no such folder, nor a known name; use minilm, metier-small, hash, a folder with model.onnx, "
-        "st:NAME or openai:MODEL@URL."
+        f"encoder {spec!r}: no such folder, nor a known name; use minilm, hash, a folder with model.onnx, "
+        "st:NAME or openai:MODEL@URL, or metier-small."
     )
 
 
