@@ -6,7 +6,8 @@ HOME is an indexed home (`metier index …`), FILE has a JSON object with `text`
 number, so that neither the encoder's memo nor anything else can answer twice. The server is a process of its own, so
 are the clients, on the same cores: what a client costs is taken from the server. Beside the rates stands the processor
 time of a request on either side, which other load on the machine hardly moves. `alone` is one thread in one process
-that encodes and routes (log included) and does nothing else, measured before and after the load, in the same run.
+that encodes and routes (log included) and does nothing else; load and alone take turns, so that what else the machine
+does falls on both alike.
 Also measured: pages of the dashboard to their first byte, warm. Every answer must be 200 with a candidate or a note.
 """
 
@@ -21,7 +22,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +42,8 @@ def main() -> int:
     parser.add_argument("--requests", type=Path, required=True)
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--alone", type=float, default=15.0, help="seconds of the two measurements without a server")
+    parser.add_argument("--alone", type=float, default=30.0, help="seconds without load, in all")
+    parser.add_argument("--turns", type=int, default=6, help="slices that load and alone are cut into")
     parser.add_argument("--skills", type=Path, help="these alone")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
@@ -48,8 +51,7 @@ def main() -> int:
     texts = [str(json.loads(line)["text"])[:2000] for line in lines if line.strip()]
     words = [f"--home={given.home.absolute()}", *([f"--skills={given.skills.absolute()}"] if given.skills else [])]
 
-    before = alone(given, texts, given.alone / 2)
-    with served(words) as (address, token, pid):
+    with served(words) as (address, token, pid), alone(given, texts) as measure:
         warm = Client(address, token, numbered(texts, 10_000_000))
         until = time.perf_counter() + WARM_SECONDS
         for _ in range(WARM):
@@ -57,12 +59,14 @@ def main() -> int:
             if time.perf_counter() > until:
                 break
         pages = {path: first_byte(address, token, path) for path in PAGES}
-        spent = processor(pid)
-        memory, loaded = under_load(address, token, pid, texts, given.clients, given.seconds)
-        spent = processor(pid) - spent
-    after = alone(given, texts, given.alone / 2)
-    rate = len(loaded["ms"]) / given.seconds
-    one = (before["per_second"] + after["per_second"]) / 2
+        alones, loads, memory = [], [], [resident(pid)]
+        for turn in range(given.turns):
+            alones.append(measure(given.alone / given.turns))
+            loads.append(under_load(address, token, pid, texts, given.clients, given.seconds / given.turns, turn))
+            memory.append(resident(pid))
+    ms = [value for load in loads for value in load["ms"]]
+    rate = len(ms) / given.seconds
+    one = sum(a["per_second"] for a in alones) / len(alones)
     result = {
         "schema": "metier-benchmark-serving-v1",
         "command": f"python benchmarks/serving.py --clients {given.clients} --seconds {given.seconds:g}",
@@ -70,14 +74,18 @@ def main() -> int:
         "machine": {"processors": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()},
         "load": [round(x, 1) for x in os.getloadavg()],
         "data": {given.requests.name: digest(given.requests)},
-        "skills": before["skills"],
-        "alone_per_second": {"before": before["per_second"], "after": after["per_second"]},
-        "served_per_second": round(rate, 1),
+        "skills": alones[0]["skills"],
+        "rerank": os.environ.get("METIER_RERANK_ON", "true"),
+        "alone_per_second": [a["per_second"] for a in alones],
+        "served_per_second": [round(len(load["ms"]) * given.turns / given.seconds, 1) for load in loads],
         "share": round(rate / one, 3),
-        "cpu_ms": {"alone": [before["cpu_ms"], after["cpu_ms"]], "served": round(1000 * spent / len(loaded["ms"]), 1)},
-        "ms": quantiles(loaded["ms"]),
-        "requests": len(loaded["ms"]),
-        "errors": loaded["errors"],
+        "cpu_ms": {
+            "alone": round(sum(a["cpu_ms"] for a in alones) / len(alones), 1),
+            "served": round(1000 * sum(load["cpu"] for load in loads) / len(ms), 1),
+        },
+        "ms": quantiles(ms),
+        "requests": len(ms),
+        "errors": sum(load["errors"] for load in loads),
         "memory_mb": memory,
         "first_byte_ms": pages,
     }
@@ -96,13 +104,24 @@ def numbered(texts: list[str], start: int) -> Iterator[str]:
         number += 1
 
 
-def alone(given: argparse.Namespace, texts: list[str], seconds: float) -> dict[str, Any]:
-    """Encode and route in a fresh process, one thread, nothing beside it."""
-    words = [sys.executable, str(Path(__file__).absolute()), "--child-alone", json.dumps(
-        {"home": str(given.home), "skills": str(given.skills or ""), "seconds": seconds, "texts": texts[:400]}
-    )]  # fmt: skip
+@contextmanager
+def alone(given: argparse.Namespace, texts: list[str]) -> Iterator[Callable[[float], dict[str, Any]]]:
+    """Encode and route in a process of its own, one thread, for as many seconds as it is told."""
+    told = json.dumps({"home": str(given.home), "skills": str(given.skills or ""), "texts": texts[:400]})
+    words = [sys.executable, str(Path(__file__).absolute()), "--child-alone", told]
     env = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # as `metier serve` has it; a second thread makes it slower
-    return dict(json.loads(subprocess.run(words, stdout=subprocess.PIPE, check=True, env=env).stdout))
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+
+    def measure(seconds: float) -> dict[str, Any]:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(f"{seconds}\n")
+        process.stdin.flush()
+        return dict(json.loads(process.stdout.readline()))
+
+    try:
+        yield measure
+    finally:
+        process.communicate()
 
 
 def child_alone(told: dict[str, Any]) -> None:
@@ -118,13 +137,15 @@ def child_alone(told: dict[str, Any]) -> None:
         router.route(next(asked))
         if time.perf_counter() > until:
             break
-    n, began, spent = 0, time.perf_counter(), time.process_time()
-    while time.perf_counter() - began < told["seconds"]:
-        router.route(next(asked))
-        n += 1
-    took, spent = time.perf_counter() - began, time.process_time() - spent
-    told = {"per_second": round(n / took, 1), "cpu_ms": round(1000 * spent / n, 1), "skills": len(shop.library.skills)}
-    sys.stdout.write(json.dumps(told))
+    for line in sys.stdin:
+        n, began, spent = 0, time.perf_counter(), time.process_time()
+        while time.perf_counter() - began < float(line):
+            router.route(next(asked))
+            n += 1
+        took, spent = time.perf_counter() - began, time.process_time() - spent
+        said = {"per_second": round(n / took, 1), "cpu_ms": round(1000 * spent / n, 1)}
+        sys.stdout.write(json.dumps({**said, "skills": len(shop.library.skills)}) + "\n")
+        sys.stdout.flush()
 
 
 class served:
@@ -171,7 +192,9 @@ def child_clients(told: dict[str, Any]) -> None:
     errors = [0]
 
     def run(number: int) -> None:
-        client = Client(told["address"], told["token"], numbered(told["texts"], number * 100_000))
+        client = Client(
+            told["address"], told["token"], numbered(told["texts"], (told["turn"] * 100 + number) * 100_003)
+        )
         while time.perf_counter() < until:
             took, right = client.one()
             ms.append(took)
@@ -187,25 +210,14 @@ def child_clients(told: dict[str, Any]) -> None:
 
 
 def under_load(
-    address: str, token: str, pid: int, texts: list[str], clients: int, seconds: float
-) -> tuple[dict[str, float], dict[str, Any]]:
-    """Memory of the server over the time, and what the clients measured."""
+    address: str, token: str, pid: int, texts: list[str], clients: int, seconds: float, turn: int
+) -> dict[str, Any]:
+    """What the clients measured in one turn, and the processor time that the server used."""
     told = {"address": address, "token": token, "texts": texts[:400], "clients": clients, "seconds": seconds}
-    words = [sys.executable, str(Path(__file__).absolute()), "--child-clients", json.dumps(told)]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE)
-    memory: list[float] = [resident(pid)]
-    heard: list[bytes] = []
-    reader = threading.Thread(target=lambda: heard.append(process.communicate()[0]))
-    reader.start()
-    while reader.is_alive():
-        reader.join(seconds / 12)
-        memory.append(resident(pid))
-    sixth = max(1, len(memory) // 6)
-    found = {
-        "start": memory[0], "after_a_sixth": memory[sixth], "half": memory[len(memory) // 2], "end": memory[-1],
-        "peak": max(memory),
-    }  # fmt: skip
-    return found, dict(json.loads(heard[0]))
+    words = [sys.executable, str(Path(__file__).absolute()), "--child-clients", json.dumps({**told, "turn": turn})]
+    before = processor(pid)
+    heard = subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout
+    return {**json.loads(heard), "cpu": processor(pid) - before}
 
 
 def processor(pid: int) -> float:
