@@ -75,7 +75,7 @@ class Source:
 def open_generation(folder: Path) -> Opened:
     """The catalogue and the index of one generation, mapped. Raises `IndexProblem` when it is damaged."""
     from metier.library import catalogue
-    from metier.retrieve.index import load
+    from metier.retrieve.opened import load
 
     return Opened(folder, catalogue.open(folder / "library"), load(folder / "index"))
 

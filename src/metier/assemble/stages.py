@@ -87,7 +87,7 @@ def make_stage(name: str, shop: Parts, opened: Opened, encoder: Encoder | None) 
     """The stage of that name, or None where the configuration switches it off."""
     config = shop.config
     if name == "retrieve":
-        from metier.retrieve.index import Retrieve
+        from metier.retrieve.stage import Retrieve
 
         return Retrieve(
             index=opened.index,

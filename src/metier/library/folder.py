@@ -20,6 +20,8 @@ from pathlib import Path
 
 SKIP = frozenset((".git", "node_modules", ".venv", "__pycache__"))
 """Folders that are never entered: they hold what tools made, not what authors wrote. Hidden folders are entered."""
+LIMIT = 16 << 20
+"""Bytes of a SKILL.md that are read; the largest of 12,610 public ones has 145 kB."""
 DEPTH = 64
 """Levels below a root or a skill that are entered; the deepest of 12,610 lies 9 below its repository."""
 RACY = 0.1

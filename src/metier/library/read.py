@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from metier.errors import ForbiddenPath, LibraryError, NotFound
-from metier.library import rows, skillmd
-from metier.library.folder import SKIP, contents, entries, is_marker, marker, row_of, stamp_of, unchanged
-from metier.library.scan import LIMIT, read_folder
+from metier.library import fences
+from metier.library.decode import decode, is_binary
+from metier.library.folder import LIMIT, SKIP, contents, entries, is_marker, marker, row_of, stamp_of, unchanged
 from metier.library.walk import Root
 from metier.types import Skill
 
@@ -44,13 +44,15 @@ def fresh(skill: Skill, *, spool: Path | None = None) -> Skill | None:
     for i, address in enumerate(skill.addresses):
         row = row_of(address)
         if row:
-            if Path(row[0]).exists() or (spool is not None and rows.spooled(spool, row[0], stamps[i])):
+            if Path(row[0]).exists() or (spool is not None and _spooled(spool, row[0], stamps[i])):
                 return skill
             continue
         try:
             now = stamp_of(address)
             if i == 0 and unchanged(stamps[0], now):
                 return skill
+            from metier.library.scan import read_folder  # loads the YAML reader: only for what was written to
+
             read, _ = read_folder(address, _root(skill), skill.id)
         except OSError:
             continue  # gone from here; perhaps not from another address
@@ -132,10 +134,18 @@ def _folder_body(address: str) -> str | None:
         data = contents(address, LIMIT).data if linked else _plain(address, [name], name, LIMIT)
     except (OSError, ValueError, ForbiddenPath):
         return None  # gone or no longer readable here; perhaps not at another address
-    return skillmd.parse(data, path=f"{address}/{name}", folder=Path(address).name).body
+    return "" if is_binary(data) else fences.split(decode(data)[0])[0].body
+
+
+def _spooled(spool: Path, path: str, stamp: str) -> bool:
+    from metier.library import rows  # decompressors: only where there are such libraries
+
+    return rows.spooled(spool, path, stamp)
 
 
 def _row_body(skill: Skill, row: tuple[str, str], spool: Path | None) -> str | None:
+    from metier.library import rows
+
     path, row_id = row
     stamp = skill.stamp.split(",")[skill.addresses.index(f"{path}#{row_id}")]
     found = rows.body(spool, path, stamp, row_id) if spool is not None else None

@@ -15,7 +15,7 @@ from typing import Literal
 
 from metier.errors import LibraryError
 from metier.library import catalogue, rows, skillmd
-from metier.library.folder import MARK, contents, is_marker, row_of, unchanged
+from metier.library.folder import LIMIT, MARK, contents, is_marker, row_of, unchanged
 from metier.library.mentions import missing
 from metier.library.walk import CODES as WALK_CODES
 from metier.library.walk import Found, Root, Walk
@@ -29,8 +29,6 @@ _STRENGTH: dict[str, tuple[Scope, ...]] = {
     "agentskills": ("project", "user", "plugin"),  # the agentskills.io guide
     "claude-code": ("user", "project"),  # Claude Code: personal before project; plugins have names of their own
 }
-LIMIT = 16 << 20
-"""Bytes of a SKILL.md that are read; the largest of 12,610 public ones has 145 kB."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,14 @@ def pool(dense: Scores | None, lexical: Scores, count: int = POOL) -> Rows:
     """Rows of the union of both channels' best, ascending; a lexical score of 0 is no match and adds nobody."""
     matched = best(lexical, count)
     matched = matched[lexical[matched] > 0]
-    return matched if dense is None else np.union1d(best(dense, count), matched)
+    return matched if dense is None else union(best(dense, count), matched, len(lexical))
+
+
+def union(one: Rows, other: Rows, size: int) -> Rows:
+    """Rows below `size` that are in either, ascending (numpy's own set functions first load its masked arrays)."""
+    member = np.zeros(size, bool)
+    member[one] = member[other] = True
+    return np.flatnonzero(member)
 
 
 def z(scores: Scores) -> NDArray[np.float64]:

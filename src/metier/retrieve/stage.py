@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from metier.errors import EncoderError, IndexProblem
 from metier.retrieve.abstain import Judge, floor_at, judge_of, reads
 from metier.retrieve.bm25 import query_weights
-from metier.retrieve.fuse import POOL, fused, pool, reciprocal_rank, z
+from metier.retrieve.fuse import POOL, fused, pool, reciprocal_rank, union, z
 from metier.retrieve.names import Named
 from metier.retrieve.opened import Index
 from metier.retrieve.vectors import identity, unit
@@ -135,7 +135,7 @@ class _Asked:
             self._encode(text)
         hidden = self.index.manual.astype(bool)
         hidden[self.named.always] = False
-        self.hidden = np.flatnonzero(hidden)
+        self.hidden: NDArray[np.bool_] = hidden
 
     def _encode(self, text: str) -> None:
         if self.index.vectors is None or self.stage.encoder is None:
@@ -233,8 +233,8 @@ class _Asked:
         if dense is not None:
             dense[self.hidden] = -np.inf
         rows = pool(dense, lexical, max(POOL, self.stage.slate))
-        rows = np.union1d(rows, np.array(self.named.always, np.int64))
-        rows = np.setdiff1d(rows, self.hidden, assume_unique=True)
+        rows = union(rows, np.array(self.named.always, np.int64), self.index.size)
+        rows = rows[~self.hidden[rows]]
         lexical_here = self.lexical[rows]
         dense_here = self._exact(rows)
         if not (np.isfinite(dense_here).all() and np.isfinite(lexical_here).all()):
@@ -300,7 +300,10 @@ class _Asked:
         if self.index.excluded is None or self.query is None or self.cosines is None:
             return penalty
         which, vectors = self.index.excluded
-        _, here, there = np.intersect1d(rows, which, assume_unique=True, return_indices=True)
+        place = np.full(self.index.size, -1)
+        place[which] = np.arange(len(which))
+        here = np.flatnonzero(place[rows] >= 0)
+        there = place[rows[here]]
         spread = float(dense.std())
         if len(here) and spread > 0:
             nearer = vectors[there] @ self.query - self.cosines[rows[here]]

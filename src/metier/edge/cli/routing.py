@@ -13,7 +13,6 @@ from metier.disclose import within
 from metier.edge import wire
 from metier.edge.cli.screen import Screen, clean
 from metier.errors import InputError
-from metier.gate.words import what_earns_it
 from metier.text import count_tokens, one_line
 from metier.types import Candidate, Route, Skill
 
@@ -162,6 +161,8 @@ def explain(route: Route, screen: Screen, *, k: int) -> None:
         names = {c.skill.id: c.skill.name for c in slate.candidates}
         screen.print(f"Together these cover the request: {', '.join(clean(names[i]) for i in slate.cover)}")
     if slate.candidates and not any(c.verdict.level == "load" for c in slate.candidates):
+        from metier.gate.words import what_earns_it
+
         earns = what_earns_it(slate) or "a skill earns being loaded by paired outcomes: metier record, metier collect"
         screen.print(f"Nothing is loaded by itself yet. {earns}")
     if route.text:
