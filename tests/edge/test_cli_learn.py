@@ -115,3 +115,36 @@ def test_train_refuses_requests_that_were_filled_into_a_template(cli: Cli, tmp_p
     code, _, err = cli.run("train", str(file), f"--base={tmp_path}", f"--into={tmp_path / 'out'}")
     assert code == 1
     assert "look filled into templates" in err
+
+
+def test_train_makes_an_encoder_that_opens_and_says_what_it_learnt_from(cli: Cli, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="the train extra is not installed")
+    pytest.importorskip("onnx", reason="the train extra is not installed")
+    from tests.models.conftest import make_tiny
+
+    file = tmp_path / "pairs.jsonl"
+    rows = [
+        {"skill": "pdf-tables", "text": "the figures on page 3 of this report belong in a spreadsheet"},
+        {"skill": "pdf-forms", "text": "fill my name and address into the tax sheet"},
+        {"skill": "git-recovery", "text": "I reset hard and two days of commits are gone"},
+        {"skill": "sql-tuning", "text": "this query takes forty seconds since the import"},
+        {"skill": "csv-cleaning", "text": "dates in three formats and half the names in capitals"},
+        {"skill": "docker-slim", "text": "the image has 1.9 GB, our registry complains"},
+    ]
+    file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    into = tmp_path / "tuned"
+    code, out, err = cli.run(
+        "train", str(file), f"--base={make_tiny(tmp_path / 'base')}", f"--into={into}", "--weak=15", "--batch=6",
+        "--tokens=32", "--rate=0.001", "--json",
+    )  # fmt: skip
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["schema"] == "metier-train-v1"
+    assert found["pairs"] + found["held_out"] <= 21
+    card = (into / "MODEL_CARD.md").read_text(encoding="utf-8")
+    assert "| weak |" in card and "| written |" in card
+    from metier.models.encoder import open_encoder
+
+    encoder = open_encoder(str(into))
+    assert encoder.encode(["a request"], kind="query").shape == (1, 32)
+    assert encoder.profile.name == found["encoder"]
