@@ -90,7 +90,7 @@ class Router:
     ) -> Route:
         """The ranked, judged slate for a request, and the text for the agent. Never raises for a request's text."""
         task = Task(
-            text=text,
+            text=text.encode("utf-8", "replace").decode("utf-8"),  # half a surrogate pair can be stored nowhere
             tools=None if tools is None else frozenset(tools),
             stack=stack or self.stack,
             family=family,

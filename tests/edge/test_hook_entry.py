@@ -8,12 +8,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from edge.material import workshop
 from metier.edge.hooks import entry
@@ -109,8 +110,8 @@ def test_a_thousand_fuzzed_payloads_are_each_answered_with_a_json_object(
 
 
 @contextmanager
-def served(home: Path, status: int, body: bytes) -> Iterator[list[Any]]:
-    """A server of this home that answers everything alike; what it was asked is kept."""
+def served(home: Path, status: int, body: bytes, *, alive: bool = True) -> Iterator[list[Any]]:
+    """A server that answers everything alike; what it was asked is kept. `alive` ones hold the home's lock."""
     asked: list[Any] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -130,11 +131,20 @@ def served(home: Path, status: int, body: bytes) -> Iterator[list[Any]]:
     thread.start()
     home.mkdir(parents=True, exist_ok=True)
     (home / "serve.json").write_text(json.dumps({"port": server.server_port, "token": "t0k", "pid": os.getpid()}))
+    lock = FileLock(home / "serve.lock")
     try:
-        yield asked
+        with lock if alive else nullcontext():
+            yield asked
     finally:
         server.shutdown()
         server.server_close()
+
+
+def test_a_stranger_on_the_port_of_a_server_that_crashed_gets_neither_prompt_nor_token(tmp_path: Path) -> None:
+    with served(tmp_path, 200, b'{"hookSpecificOutput": {"additionalContext": "mine"}}', alive=False) as asked:
+        (tmp_path / "serve.lock").touch()
+        assert entry.ask(json.dumps(PROMPT).encode(), "claude-code", str(tmp_path), 5.0) is None
+    assert asked == []
 
 
 def test_with_a_warm_server_the_process_asks_it_and_loads_nothing_of_metier(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from metier.assemble.stages import STAGES, make_router, make_stage
 from metier.assemble.views import View
 from metier.errors import IndexProblem, InputError, MetierError, NotFound, StoreError
 from metier.router import Router
-from metier.store import Store, fact, set_fact
+from metier.store import Store, fact, forget, set_fact
 from metier.types import Config, Encoder, Library, Outcome, Skill, Stage
 
 if TYPE_CHECKING:
@@ -244,7 +244,16 @@ class Workshop:
         with self.view.lock(wait=600.0 if patient else 0.0) as mine:
             if not mine:
                 raise IndexProblem(f"{self.view.folder}: another metier is indexing these skills; try again later")
-            return build_generation(self._source(), self.encoder, full=full, progress=progress)
+            built = build_generation(self._source(), self.encoder, full=full, progress=progress)
+        self._tidy_log()
+        return built
+
+    def _tidy_log(self) -> None:
+        """What is older than `log.days` leaves the route log (interfaces.md, Privacy)."""
+        try:
+            forget(self.store, before=time.time() - 86400.0 * self.config.log_days)
+        except StoreError as error:
+            self.warnings.append(f"the route log could not be tidied: {error}")
 
     def complete(self) -> bool:
         """Whether the current generation has vectors."""

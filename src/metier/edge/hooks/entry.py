@@ -113,9 +113,25 @@ def ask(body: bytes, host: str, home: str | None, seconds: float) -> bytes | Non
         with open(os.path.join(folder, "serve.json"), encoding="utf-8") as file:
             served = file.read(10_000)
         port, token = int(_member(served, "port")), _member(served, "token")
-        return _post(port, token, f"/v1/hook/{host}", body, seconds) if token else None
+        if not token or not _held(os.path.join(folder, "serve.lock")):
+            return None
+        return _post(port, token, f"/v1/hook/{host}", body, seconds)
     except (OSError, ValueError, OverflowError):
         return None
+
+
+def _held(path: str) -> bool:
+    """Whether a server is alive to hold its lock: after a crash a stranger may listen on the port it once had."""
+    try:
+        import fcntl
+    except ImportError:  # Windows has no such lock to look at; its own file of a crash is as old as the port
+        return True
+    with open(path, "rb+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        return False
 
 
 def _member(text: str, key: str) -> str:
