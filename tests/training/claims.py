@@ -6,6 +6,7 @@ FINETUNE, PAIRS, NEGATIVES = (
     "tests/models/test_pairs.py",
     "tests/models/test_negatives.py",
 )
+WRITING = "tests/assemble/test_writing.py"
 CLI, DATA = "tests/edge/test_cli_learn.py", "tests/training/test_training_data.py"
 
 CLAIMS = {
@@ -13,6 +14,7 @@ CLAIMS = {
         f"{EXPAND}::test_documents_shift_toward_the_mean_of_ordinary_requests",
         f"{EXPAND}::test_nothing_to_move_toward_leaves_a_vector_as_it_is",
         f"{EXPAND}::test_a_model_that_fails_leaves_the_request_alone",
+        f"{WRITING}::test_a_model_that_does_not_answer_costs_the_route_nothing_but_its_deadline",
     ],
     "1.2": [
         f"{EXPAND}::test_a_moved_vector_is_the_unit_convex_mean",
@@ -27,6 +29,9 @@ CLAIMS = {
         f"{QUALIFY}::test_a_model_that_changes_nothing_or_harms_fails",
         f"{QUALIFY}::test_a_model_whose_requests_do_not_find_their_skill_fails",
         f"{CLI}::test_a_model_is_qualified_by_what_its_expansions_do",
+        f"{WRITING}::test_requests_of_a_qualified_model_move_their_skill_at_the_next_index",
+        f"{WRITING}::test_hypothetical_skills_of_a_qualified_model_speak_in_both_channels",
+        f"{WRITING}::test_a_model_that_did_not_help_is_never_asked",
     ],
     "1.8": [
         f"{FINETUNE}::test_the_loss_is_infonce_and_caching_gradients_changes_nothing",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from metier.assemble.views import View
+from metier.assemble.writing import Written
 from metier.errors import IndexProblem
 from metier.types import Encoder, Library, Problem, Shadowed, Skill
 
@@ -70,6 +71,8 @@ class Source:
     """The home's cache of vectors."""
     collapse: bool = True
     """Whether exact duplicates become one skill; evaluation keeps them apart."""
+    written: Written = field(default_factory=Written)
+    """What a qualified language model wrote for the skills (rule 1.2)."""
 
 
 def open_generation(folder: Path) -> Opened:
@@ -107,7 +110,7 @@ def build_generation(
         current is not None
         and earlier is not None
         and not full
-        and _nothing_new(earlier, library, change, view, encoder)
+        and _nothing_new(earlier, library, change, source, encoder)
     ):
         view.note(at=time.time(), seconds=took)
         return _built(library, change, 0, _name(encoder), current.name, began)
@@ -123,17 +126,20 @@ def build_generation(
         previous=None if current is None else current / "index",
         full=full,
         progress=lambda done, total: show(done),
+        requests=source.written.requests if encoder is not None else None,
     )
     if encoder is not None:
         _write_families(part, library.skills)
     final = view.switch(part)
-    view.note(at=time.time(), seconds=took, complete=encoder is not None)
+    mark = source.written.mark if encoder is not None else ""
+    view.note(at=time.time(), seconds=took, complete=encoder is not None, written=mark)
     return _built(library, change, made.encoded, _name(encoder), final.name, began)
 
 
-def _nothing_new(earlier: Library, now: Library, change: Changes, view: View, encoder: Encoder | None) -> bool:
+def _nothing_new(earlier: Library, now: Library, change: Changes, source: Source, encoder: Encoder | None) -> bool:
     """Whether the current generation already says all there is to say."""
-    if encoder is not None and not view.facts().get("complete"):
+    facts = source.view.facts()
+    if encoder is not None and not (facts.get("complete") and facts.get("written", "") == source.written.mark):
         return False
     same = change.unchanged == len(now.skills) == len(earlier.skills)
     return same and (now.skills is earlier.skills or list(now.problems) == list(earlier.problems))

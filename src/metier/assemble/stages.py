@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from metier.assemble.indexing import Families
+from metier.assemble.writing import hypothetical
 from metier.disclose import Disclose
 from metier.errors import EncoderError
 from metier.router import Router
@@ -16,11 +17,14 @@ if TYPE_CHECKING:
     from metier.assemble.indexing import Opened
     from metier.gate.bank import Bank
     from metier.gate.runnable import Runnable
+    from metier.models.llm import ChatLLM
     from metier.rerank.keep import Graphs
 
 LOOKED_SHOWN = 12
 """Places an empty library's note names; `metier index` lists all."""
 STAGES = ("retrieve", "rerank", "gate")
+HOOK_SHARE = 0.4
+"""Share of a hook's deadline that a language model may take: a cold route needs half a second for everything else."""
 
 
 class Parts(Protocol):
@@ -33,6 +37,8 @@ class Parts(Protocol):
     def store(self) -> Store: ...
     @property
     def encoder(self) -> Encoder: ...
+    @property
+    def llm(self) -> ChatLLM | None: ...
     @property
     def bank(self) -> Bank: ...
     @property
@@ -48,9 +54,12 @@ class Parts(Protocol):
 
 def make_router(shop: Parts, opened: Opened, wanted: Sequence[str], source: str) -> Router:
     """Stages, disclosure and log over one generation. `source` is what the log says the request came through."""
-    config, warnings = shop.config, list(shop.warnings)
+    config, _ = shop.config, shop.llm  # first: a setting that names no model is one of the warnings
+    warnings = list(shop.warnings)
     encoder = _encoder_or_none(shop, opened, warnings)
-    stages = [stage for name in wanted if (stage := make_stage(name, shop, opened, encoder)) is not None]
+    seconds = config.hook_deadline * HOOK_SHARE if source == "hook" else config.llm_deadline
+    made = (make_stage(name, shop, opened, encoder, min(seconds, config.llm_deadline)) for name in wanted)
+    stages = [stage for stage in made if stage is not None]
     return Router(
         stages=tuple(stages),
         disclose=Disclose(
@@ -83,8 +92,13 @@ def _encoder_or_none(shop: Parts, opened: Opened, warnings: list[str]) -> Encode
         return None
 
 
-def make_stage(name: str, shop: Parts, opened: Opened, encoder: Encoder | None) -> Stage | None:
-    """The stage of that name, or None where the configuration switches it off."""
+def make_stage(
+    name: str, shop: Parts, opened: Opened, encoder: Encoder | None, seconds: float | None = None
+) -> Stage | None:
+    """The stage of that name, or None where the configuration switches it off.
+
+    `seconds`: how long a request waits for the language model (by default as configured).
+    """
     config = shop.config
     if name == "retrieve":
         from metier.retrieve.stage import Retrieve
@@ -95,6 +109,7 @@ def make_stage(name: str, shop: Parts, opened: Opened, encoder: Encoder | None) 
             encoder=encoder,
             alpha=config.alpha,
             slate=config.slate,
+            expand=hypothetical(shop.llm, shop.store, encoder, config.llm_deadline if seconds is None else seconds),
             refresh=shop.fresh,
             nothing=_nowhere(opened),
         )

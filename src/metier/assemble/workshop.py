@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal
 from metier.assemble.indexing import Built, Opened, Progress, Source, build_generation, no_progress, open_generation
 from metier.assemble.stages import STAGES, make_router, make_stage
 from metier.assemble.views import View
+from metier.assemble.writing import Written, model, written
 from metier.errors import IndexProblem, InputError, MetierError, NotFound, StoreError
 from metier.router import Router
 from metier.store import Store, fact, forget, set_fact
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from metier.gate.bank import Bank
     from metier.gate.runnable import Runnable
     from metier.library.walk import Root
+    from metier.models.llm import ChatLLM
     from metier.rerank.keep import Graphs
 
 INLINE_SECONDS = 0.05
@@ -81,6 +83,11 @@ class Workshop:
         return memo(open_encoder(self.config.encoder))
 
     @cached_property
+    def llm(self) -> ChatLLM | None:
+        """The configured language model, or None. Nothing is sent before it is asked."""
+        return model(self.config, self.store, self.warnings)
+
+    @cached_property
     def bank(self) -> Bank:
         """The outcomes of past tasks."""
         from metier.gate.bank import Bank
@@ -96,10 +103,14 @@ class Workshop:
 
     @cached_property
     def graphs(self) -> Graphs:
-        """Capability graphs by digest, made by rules where the store has none."""
+        """Capability graphs by digest: the configured model's where it made one, else by rules."""
         from metier.rerank.keep import Graphs
 
-        return Graphs(self.body, self.store)
+        if self.llm is None:
+            return Graphs(self.body, self.store)
+        from metier.rerank.llm_extract import name_of
+
+        return Graphs(self.body, self.store, preferred=name_of(self.llm))
 
     def append(self, outcome: Outcome) -> None:
         """The outcome is a row of the bank, on disk. Raises `BankError`."""
@@ -228,13 +239,14 @@ class Workshop:
             self._opened = open_generation(made)
             return self._opened
 
-    def _source(self) -> Source:
+    def _source(self, made: Written | None = None) -> Source:
         rule: Literal["agentskills", "claude-code"] = (
             "claude-code" if self.config.host == "claude-code" else "agentskills"
         )
         return Source(
-            self.view, self.roots, self._given, rule, self.body, self.home / "vectors", collapse=not self._evaluating
-        )
+            self.view, self.roots, self._given, rule, self.body, self.home / "vectors",
+            collapse=not self._evaluating, written=made or Written(),
+        )  # fmt: skip
 
     def refresh(self, *, full: bool = False, progress: Progress = no_progress, patient: bool = True) -> Built:
         """The roots are scanned and what is new or changed is indexed; the better generation is current.
@@ -244,7 +256,8 @@ class Workshop:
         with self.view.lock(wait=600.0 if patient else 0.0) as mine:
             if not mine:
                 raise IndexProblem(f"{self.view.folder}: another metier is indexing these skills; try again later")
-            built = build_generation(self._source(), self.encoder, full=full, progress=progress)
+            made = None if self._evaluating else written(self.llm, self.store, self.encoder, self.body)
+            built = build_generation(self._source(made), self.encoder, full=full, progress=progress)
         self._tidy_log()
         return built
 
@@ -269,6 +282,7 @@ class Workshop:
         paths = [] if self._paths is None else [f"--ad-hoc={p.absolute()}" for p in self._paths]
         command = [sys.executable, "-m", "metier.edge.cli.main", "index", "--background", "--quiet", *paths]
         command += [f"--home={self.home}", f"--set=encoder={self.config.encoder}", f"--set=host={self.config.host}"]
+        command += [f"--set=llm.model={self.config.llm}"] if self.config.llm else []
         self.view.note(at=time.time())
         subprocess.Popen(
             command, cwd=self.cwd, start_new_session=True, close_fds=True,

@@ -257,7 +257,6 @@ class _Asked:
             if self.cosines is not None:
                 facts |= {"dense": float(dense_here[place]), "z_dense": float(z_dense[place]),
                           "cosine": float(self.cosines[row])}  # fmt: skip
-                facts["relevance"] = 1.0 if row in self.named.asked else min(1.0, max(0.0, float(self.cosines[row])))
                 parts.append(f"dense {dense_here[place]:.2f} (z {z_dense[place]:.1f})")
             parts.append(f"lexical {lexical_here[place]:.1f} (z {z_lexical[place]:.1f})")
             how = self.named.asked.get(row) or self.named.bonus(row)[1]

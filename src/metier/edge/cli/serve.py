@@ -50,7 +50,11 @@ def run_serve(args: argparse.Namespace, screen: Screen) -> int:
     # route instead of 16). It counts only before numpy is loaded, and a value that the user set stays.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     shop = Workshop(args.config, paths=args.skills)
-    hooks = Hooks(open=lambda folder, host: _hooked(shop, args, folder, host), complain=screen.note)
+    hooks = Hooks(
+        open=lambda folder, host: _hooked(shop, args, folder, host),
+        deadline=args.config.hook_deadline,
+        complain=screen.note,
+    )
     server.serve(shop, host=args.bind, port=args.port, allow=args.allow_host, hook=hooks, ready=ready)
     screen.note("stopped")
     return 0

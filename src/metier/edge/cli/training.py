@@ -90,7 +90,9 @@ def _asked(args: argparse.Namespace, shop: Workshop, known: Sequence[Known]) -> 
             found = pair.skill if pair.skill in ids else next(iter(names.get(pair.skill, ())), pair.skill)
             asked.append(replace(pair, skill=found))
     if args.expanded:
-        kept = expand.Kept(shop.store, args.config.llm)
+        if shop.llm is None:
+            raise InputError("train: --expanded needs the model that wrote the requests; set llm.model=MODEL@URL")
+        kept = expand.Kept(shop.store, shop.llm.name)
         for skill, one in zip(shop.library.skills, known, strict=True):
             asked += [Pair(text, skill.id, "expand") for text in kept.requests(skill, one.body)]
     weak = [Pair(text, one.id, "weak") for one in known for text in pairs.weak_requests(one.description, 1)]
