@@ -245,6 +245,20 @@ def test_collect_plans_runs_records_and_resumes(home: Home, monkeypatch: pytest.
     assert home.verdicts("do 1 with a pdf form")["pdf-forms"] == ("load", "gain")
 
 
+def test_a_check_is_found_where_the_person_stands_and_a_plan_says_what_is_not_there(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(home.folder)
+    Path("t.jsonl").write_text('{"task": "x", "skill": "pdf-forms"}', encoding="utf-8")
+    words = ("collect", "t.jsonl", "--agent", "cat", "--check", "./check.sh", "--stack", STACK)
+    assert "no program ./check.sh here" in home.run(*words)[2]
+    Path("check.sh").write_text("#!/bin/sh\nexit 0\n", encoding="utf-8")
+    Path("check.sh").chmod(0o755)
+    assert home.run(*words)[2] == ""
+    assert home.json(*words, "--go")["recorded"] == 2
+    assert "not on the PATH" in home.run(*words[:3], "no-such-agent", *words[4:])[2]
+
+
 def test_a_collection_without_a_stack_is_refused(home: Home) -> None:
     (home.folder / "t.jsonl").write_text('{"task": "x", "skill": "pdf-forms"}', encoding="utf-8")
     code, out, err = home.run("collect", str(home.folder / "t.jsonl"), "--agent", "cat", "--check", "true")

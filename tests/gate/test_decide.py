@@ -160,12 +160,23 @@ def test_a_skill_that_needs_a_missing_program_is_never_loaded_whatever_its_gain(
     assert "could not check bin no-such-program" in judged.candidates[0].evidence[-1].why
 
 
+def test_what_is_missing_is_said_once_and_lacking_files_are_counted(tmp_path):
+    files = [Requirement("file", (f"references/{n}.md",), False, "body") for n in range(3)]
+    lacking = skill("a", requires=(Requirement("bin", ("no-such-program",), True, "compatibility"), *files))
+    said = gate(bank(tmp_path))(slate([lacking])).candidates[0].evidence[-1].why
+    assert said == (
+        "cannot run here · no-such-program is not on the path · "
+        "its text mentions references/0.md and 2 more files that its folder lacks"
+    )
+
+
 def test_a_costly_body_of_a_cold_family_is_skipped_unless_it_was_named(tmp_path):
     b, big = bank(tmp_path), skill("big", body_tokens=7000)
     assert verdicts(gate(b)(slate([big]))) == {"big": ("skip", "cost")}
     named = Evidence("retrieve", 1.0, "named", {"named": True})
     assert verdicts(gate(b)(slate([big], evidence=[named]))) == {"big": ("offer", "no-evidence")}
     assert verdicts(gate(b, cold_tokens=7000)(slate([big]))) == {"big": ("offer", "no-evidence")}
+    assert "name it in the request" in str(what_earns_it(gate(b)(slate([big]))))
 
 
 def test_a_manual_only_skill_is_skipped_unless_named_and_never_loaded(tmp_path):

@@ -18,6 +18,8 @@ from metier.errors import ConfigError
 from metier.types import Config
 
 FILE = "metier.toml"
+FLAG = "flag"
+"""Source of what the command line says."""
 HOSTS = ("generic", "cli", "mcp", "claude-code", "codex", "cursor", "opencode", "gemini", "openclaw", "qwen")
 
 
@@ -172,7 +174,7 @@ def load(
     if (home / FILE).is_file():
         layers.append((str(home / FILE), _flat(_toml(home / FILE))))
     layers.append(("environment", {s.key: env[s.variable] for s in SETTINGS if env.get(s.variable)}))
-    layers.append(("flag", given))
+    layers.append((FLAG, given))
     for source, values in layers:
         for key, value in values.items():
             setting = named(key, source)
@@ -254,7 +256,7 @@ def _allowed(values: Mapping[str, Any], path: Path) -> tuple[dict[str, Any], lis
     return kept, refused
 
 
-def named(key: str, source: str = "metier config") -> Setting:
+def named(key: str, source: str = FLAG) -> Setting:
     """The setting of that key or field. Raises `ConfigError` with the nearest one."""
     for setting in SETTINGS:
         if key in (setting.key, setting.field):
@@ -263,7 +265,7 @@ def named(key: str, source: str = "metier config") -> Setting:
 
     near = difflib.get_close_matches(key, [s.key for s in SETTINGS], n=1)
     hint = f"did you mean '{near[0]}'?" if near else "`metier config` lists them all"
-    raise ConfigError(f"{source}: there is no setting '{key}'; {hint}")
+    raise ConfigError(f"{_where(source)}there is no setting '{key}'; {hint}")
 
 
 def _read(setting: Setting, value: Any, source: str) -> Any:
@@ -271,4 +273,9 @@ def _read(setting: Setting, value: Any, source: str) -> Any:
         return setting.read(value)
     except (ValueError, TypeError) as error:
         what = (setting.read.__doc__ or "").strip()
-        raise ConfigError(f"{source}: '{setting.key}' is {value!r}; it takes {what}") from error
+        raise ConfigError(f"{_where(source)}'{setting.key}' is {value!r}; it takes {what}") from error
+
+
+def _where(source: str) -> str:
+    """What a message begins with; a flag stands in the line that was just typed."""
+    return "" if source == FLAG else f"{source}: "

@@ -84,7 +84,10 @@ def _request(value: Mapping[str, Any], path: Path, number: int, name: str) -> Re
     )
     if not isinstance(text, str) or not isinstance(gold, (list, dict)) or "id" not in value:
         missing = [k for k, v in (("id", value.get("id")), ("text", text), ("gold", gold)) if not v]
-        raise InputError(f"{path}:{number}: {', '.join(missing) or 'id, text or gold'} missing or of the wrong type")
+        raise InputError(
+            f"{path}:{number}: {', '.join(missing) or 'id, text or gold'} missing or of the wrong type; "
+            'write {"id": "r1", "text": "…", "gold": ["skill-name"]}'
+        )
     return Request(
         id=str(value["id"]),
         text=text,

@@ -3,6 +3,8 @@
 Each line is a group of things that do the same kind of job, so that a swapped skill still reads like a skill.
 """
 
+# ruff: noqa: E501 - tables of words
+
 from __future__ import annotations
 
 FORMATS: tuple[tuple[str, ...], ...] = (

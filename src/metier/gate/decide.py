@@ -25,6 +25,7 @@ from metier.gate.pairs import Pairs, Tally, joined
 from metier.gate.rows import bundle
 from metier.gate.runnable import Finding, Runnable
 from metier.gate.thresholds import eta_for, token_price
+from metier.text import one_line
 from metier.types import (
     UNKNOWN_STACK,
     Candidate,
@@ -147,7 +148,7 @@ class Gate:
                 "skip",
                 "missing-requirement",
                 "cannot run here",
-                "make what is missing available, or allow it by name",
+                f"make what is missing available, or try it without: --set 'gate.allow={one_line(skill.name, 64)}'",
             )
         if "manual-only" in skill.flags:
             how = "was named" if named else "its author wants it used only when named"
@@ -191,7 +192,7 @@ class Gate:
     def _cold(self, skill: Skill, case: _Case, why: str, earns: str, *, named: bool) -> _Ruling:
         if case.found is None and not case.stale and skill.body_tokens > self.cold_tokens and not named:
             cost = f"{why}, and its body costs {skill.body_tokens} tokens (limit {self.cold_tokens})"
-            return "skip", "cost", cost, earns
+            return "skip", "cost", cost, "name it in the request, or raise gate.cold-tokens, and it is offered"
         return "offer", "no-evidence", why, earns
 
     def _explored(self, verdict: Verdict, slate_id: str, skill_id: str) -> Verdict:

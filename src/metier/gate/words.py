@@ -70,12 +70,17 @@ def estimated(tau: float, interval: tuple[float, float], eta: float, used: int, 
 
 def requirements(findings: Sequence[Finding]) -> str:
     """What is missing or could not be found out."""
-    missing = [f"{f.label}: {f.reason}" for f in findings if f.state == "missing"]
+    missing = [f for f in findings if f.state == "missing"]
+    files = [name for f in missing if f.requirement.kind == "file" for name in f.requirement.names[:1]]
     unknown = [f.label for f in findings if f.state == "unknown" and f.requirement.declared]
-    parts = [f"missing {'; '.join(missing)}"] if missing else []
+    parts = ["; ".join(f.reason for f in missing if f.requirement.kind != "file")]
+    if len(files) == 1:
+        parts.append(next(f.reason for f in missing if f.requirement.kind == "file"))
+    elif files:
+        parts.append(f"its text mentions {files[0]} and {len(files) - 1} more files that its folder lacks")
     if unknown:
         parts.append(f"could not check {', '.join(unknown)}")
-    return " · ".join(parts)
+    return " · ".join(part for part in parts if part)
 
 
 def what_earns_it(slate: Slate) -> str | None:

@@ -3,6 +3,7 @@
 """Check a Keep-a-Changelog file: lint_changelog.py CHANGELOG.md"""
 
 import datetime
+import itertools
 import re
 import sys
 from pathlib import Path
@@ -22,9 +23,9 @@ def version_key(text):
     numbers = tuple(int(part) for part in match.groups()[:3])
     pre = match.group(4)
     if pre is None:
-        return numbers + (1, ())
+        return (*numbers, 1, ())
     parts = tuple((0, int(p), "") if p.isdigit() else (1, 0, p) for p in pre.split("."))
-    return numbers + (0, parts)
+    return (*numbers, 0, parts)
 
 
 def lint(text, today=None):
@@ -92,7 +93,7 @@ def lint(text, today=None):
     close_section()
 
     released = [h for h in headings if h[1] != "Unreleased"]
-    for newer, older in zip(released, released[1:]):
+    for newer, older in itertools.pairwise(released):
         first, second = version_key(newer[1]), version_key(older[1])
         if first and second and first < second:
             say(older[0], "error", "order", f"{older[1]} stands below {newer[1]}")

@@ -7,6 +7,7 @@ import os
 import sys
 from dataclasses import replace
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 from metier.assemble.workshop import Workshop
@@ -162,6 +163,10 @@ def _carry_out(
     for backup in backups:
         screen.print(f"what was there before: {backup}")
     screen.print(f"{args.host}: {verb}ed" + (f". {note}" if note else ""))
+    if not undo and not args.no_mcp and find_spec("mcp") is None:
+        screen.note(
+            "warning: the MCP server cannot start yet; run: pip install 'metier[mcp]' (or install with --no-mcp)"
+        )
     return 0
 
 

@@ -269,7 +269,8 @@ def _plan_stack(args: argparse.Namespace, screen: Screen, shop: Workshop) -> int
     if old == UNKNOWN_STACK:
         others = [s for s in shop.bank.stacks() if s not in (args.stack, UNKNOWN_STACK)]
         if len(others) != 1:
-            raise NotFound("--from-stack: say which stack to take over from", tuple(others))
+            known = "the bank knows these:" if others else "the bank knows none yet (metier collect)"
+            raise NotFound(f"name the stack to take over from with --from-stack; {known}", tuple(others))
         old = others[0]
     clusters = _families(shop)
     told = plan.reruns(shop.bank, old, args.stack, clusters, exchange=args.config.exchange)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +51,10 @@ def run_collect(args: argparse.Namespace, screen: Screen) -> int:
     shop = Workshop(args.config)
     adapter = open_adapter(args.agent, model=args.model, deliver=args.deliver)
     jobs, skills = read_tasks(args.tasks, shop.skill, skill=args.skill, check=args.check is not None)
-    protocol = Protocol(
-        adapter, tuple(shlex.split(args.check)) if args.check else (), _stack(args, adapter), args.repeats, args.seed,
-        args.timeout,
-    )  # fmt: skip
+    if isinstance(adapter.argv[0], str):
+        adapter = replace(adapter, argv=(_program(adapter.argv[0], screen), *adapter.argv[1:]))
+    check = _check(args.check, screen)
+    protocol = Protocol(adapter, check, _stack(args, adapter), args.repeats, args.seed, args.timeout)
     plan = make_plan(shop.bank, jobs, protocol)
     limits = Limits(args.max_runs, args.max_tokens, args.max_cost)
     if not args.go:
@@ -60,6 +62,29 @@ def run_collect(args: argparse.Namespace, screen: Screen) -> int:
     bar = screen.progress("runs", plan.left)
     done = collect(shop.bank, plan, Material(skills, shop.body, _copy), limits, parallel=args.parallel, progress=bar)
     return _print_done(done, plan, shop, limits, screen)
+
+
+def _check(command: str | None, screen: Screen) -> tuple[str, ...]:
+    """The check's words. Raises `InputError` where they are not a command line."""
+    try:
+        words = shlex.split(command or "")
+    except ValueError as error:
+        raise InputError(f"--check {command!r}: {error}; quote it as a shell would want it") from error
+    return (_program(words[0], screen), *words[1:]) if words else ()
+
+
+def _program(name: str, screen: Screen) -> str:
+    """The program by a path that holds in the runs' own working folders, where it is one of this folder."""
+    found = shutil.which(name)
+    if found is not None:
+        return str(Path(found).absolute()) if os.sep in name else name
+    if os.sep not in name:
+        screen.note(f"warning: {name} is not on the PATH here")
+    elif "{" not in name:
+        screen.note(
+            f"warning: there is no program {name} here (chmod +x?); each task's own files would have to hold it"
+        )
+    return name
 
 
 def _stack(args: argparse.Namespace, adapter: Adapter) -> str:
@@ -105,7 +130,9 @@ def _print_plan(plan: Plan, shop: Workshop, limits: Limits, screen: Screen) -> i
     if screen.json_wanted:
         screen.json({**told, "go": False})
         return 0
-    screen.print(f"{told['tasks']} tasks × 2 arms × {told['repeats']} repeats = {told['runs']} runs on {told['stack']}")
+    screen.print(
+        f"{told['tasks']} tasks × 2 arms × {told['repeats']} (--repeats) = {told['runs']} runs on {told['stack']}"
+    )
     screen.print(f"{told['done']} done, {told['left']} to go")
     expected = (
         "unknown before the first run" if told["tokens_expected"] is None else f"about {told['tokens_expected']:,}"
