@@ -1,5 +1,6 @@
 """The documents say what is: links lead somewhere, verbs exist, the generated page is current."""
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -37,3 +38,11 @@ def test_every_decision_has_a_number_of_its_own_and_fits_on_a_page() -> None:
         p.name for p in (ROOT / "docs" / "decisions").glob("*.md") if len(p.read_text(encoding="utf-8").split()) > 900
     ]
     assert long == []
+
+
+def test_the_page_of_the_command_line_is_what_the_parsers_say() -> None:
+    spec = importlib.util.spec_from_file_location("cli_docs", ROOT / "tools" / "cli_docs.py")
+    assert spec is not None and spec.loader is not None
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    assert (ROOT / "docs" / "cli.md").read_text(encoding="utf-8") == tool.page(), "run: python tools/cli_docs.py"

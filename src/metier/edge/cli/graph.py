@@ -34,7 +34,7 @@ def add_graph(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--full", action="store_true", help="read every skill again")
     parser.add_argument("--shared", action="store_true", help="also find expressions that several skills share")
     parser.add_argument("--calibrate", action="store_true", help="audit: move reliabilities by recorded outcomes")
-    parser.add_argument("--set", dest="corrections", action="append", nargs=3, metavar=("SKILL", "ELEMENT", "RHO"),
+    parser.add_argument("--correct", dest="corrections", action="append", nargs=3, metavar=("SKILL", "ELEMENT", "RHO"),
                         help="audit: a person's word on one element, 0..1")  # fmt: skip
     parser.add_argument("--format", choices=("json", "graphml"), default="json", help="export: the form")
     parser.add_argument("--out", type=Path, metavar="FILE", help="export: the file; stdout without it")
@@ -192,7 +192,7 @@ def _audit(shop: Workshop, args: argparse.Namespace, screen: Screen) -> int:
             [f"{r['suspicion']:+.3f}", str(r["skill"]), str(r["element"]), str(r["text"])] for r in elements[:AUDITED]
         ]
         screen.table(shown, ["suspicion", "skill", "element", "text"])
-        screen.print("Correct one with: metier graph audit --set SKILL ELEMENT 0.1")
+        screen.print("Correct one with: metier graph audit --correct SKILL ELEMENT 0.1")
     return 0
 
 
