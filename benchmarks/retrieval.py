@@ -35,8 +35,8 @@ from metier.text import words
 from metier.types import Slate, Task
 
 MEASURES = ("mrr@10", "r@10", "hit@1")
-ALPHAS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
-FIRST = (1, 2, 3, 6, 12, 24)
+ALPHAS = (0.2, 0.3, 0.4, 0.5, 0.6)
+FIRST = (1, 2, 6, 12, 24)
 DEPTH = 10
 
 
@@ -111,7 +111,7 @@ def measured(pool: Pool, views: Sequence[str]) -> dict[str, Any]:
     """Everything, as one object."""
     index, seconds, encoding = pool.index(views[0])
     alpha = pool.encoder.profile.alpha
-    base = Retrieve(index, pool.skills, pool.encoder, names=False, abstain=False, slate=500, collapse=False)
+    base = Retrieve(index, pool.skills, pool.encoder, names=False, abstain=False, slate=60, collapse=False)
     flat = replace(index, directions=None, coords=None, scale=None)
     generic = _generic(pool)
     two = varied(index, np.array(index.vectors), 2, generic)
