@@ -8,12 +8,14 @@ out instead, and the evidence says so. Text from a skill is third-party content:
 from __future__ import annotations
 
 import hashlib
+import json
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
 from metier.errors import MetierError
-from metier.text import count_tokens, one_line, printable
+from metier.text import count_tokens, one_line, printable, visible
 from metier.types import Candidate, Evidence, Route, Skill, Slate
 
 CARD_WIDTH = 220
@@ -178,17 +180,23 @@ def _relevance(candidate: Candidate) -> float:
 def how_to_load(skill: Skill, host: str) -> str:
     """How an agent on `host` gets the body: its own skill tool where it knows the skill, else a call or a path."""
     if host == "mcp":
-        return f'load_skill("{skill.id}")'
+        return f"load_skill({json.dumps(skill.id, ensure_ascii=False)})"
     if (
         host == "claude-code"
         and skill.scope in ("project", "user", "plugin")
         and ".claude" in PurePath(skill.root).parts
     ):
-        return f"Skill tool: {skill.name}"
-    if host in ("generic", "cli"):
-        return f"metier show '{skill.id}'"
+        return f"Skill tool: {one_line(skill.name, 64)}"
     address = skill.addresses[0] if skill.addresses else ""
-    return f"metier show '{skill.id}'" if "#" in address or not address else f"read {address}/SKILL.md"
+    if host in ("generic", "cli") or "#" in address or visible(address) != address or not address:
+        return f"metier show {_word(skill.id)}"
+    return f"read {address}/SKILL.md"
+
+
+def _word(text: str) -> str:
+    """The text as one word of a shell, always quoted: folders are named by strangers, and agents run what they read."""
+    quoted = shlex.quote(text)
+    return quoted if quoted.startswith("'") else f"'{quoted}'"
 
 
 def fenced(skill: Skill, text: str, *, nonce: str, what: str = "SKILL.md") -> str:
@@ -197,11 +205,10 @@ def fenced(skill: Skill, text: str, *, nonce: str, what: str = "SKILL.md") -> st
     The mark depends on `nonce` (the route's id, unknown when the skill was written). Terminal escapes and invisible
     reordering characters are removed: they could hide text from a person who reads along.
     """
-    mark = hashlib.sha256(f"{nonce}\0{skill.id}\0{skill.digest}".encode()).hexdigest()[:8]
-    label = (
-        f"{one_line(skill.name, 64)} · {what} · third-party text from {skill.id} · sha256 {skill.digest[:DIGEST_SHOWN]}"
-    )
-    where = skill.addresses[0] if skill.addresses and "#" not in skill.addresses[0] else None
+    mark = hashlib.sha256(f"{nonce}\0{skill.id}\0{skill.digest}".encode("utf-8", "replace")).hexdigest()[:8]
+    origin = f"third-party text from {visible(skill.id)} · sha256 {skill.digest[:DIGEST_SHOWN]}"
+    label = f"{one_line(skill.name, 64)} · {visible(what)} · {origin}"
+    where = visible(skill.addresses[0]) if skill.addresses and "#" not in skill.addresses[0] else None
     folder = f"\nFiles it mentions are relative to: {where}" if where and what == "SKILL.md" else ""
     return f"<<<skill {mark} · {label}{folder}\n{printable(text).strip()}\n{mark} end of skill>>>"
 

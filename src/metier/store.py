@@ -69,7 +69,7 @@ class Store:
     def _named(self, what: str) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, UnicodeEncodeError) as error:
             raise StoreError(f"{self.path}: the store could not be {what} ({error}); {_remedy(error)}") from error
 
     def rows(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[sqlite3.Row]:
@@ -162,7 +162,7 @@ def log_route(
     task, now = route.slate.task, time.time() if at is None else at
     kept = task.text if text == "full" else None
     digest = fingerprint(task.text) if text != "off" else None
-    slate = json.dumps(_log_slate(route), ensure_ascii=False, separators=(",", ":"))
+    slate = json.dumps(_log_slate(route), separators=(",", ":"))  # ASCII: a file's name may hold what UTF-8 cannot
     with store.transaction() as c:
         c.execute(
             "INSERT INTO routes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

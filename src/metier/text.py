@@ -13,11 +13,12 @@ _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u
 _RUN = re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 _HAS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 # Escape sequences (CSI, OSC, other two-byte forms), then every other control but tab and newline, then the
-# invisible characters that reorder or hide text (bidirectional controls, zero width, tags).
+# invisible characters that reorder or hide text (bidirectional controls, zero width, tags), then halves of surrogates.
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-_]|\x9b[0-?]*[ -/]*[@-~]")
 _CONTROLS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f\ud800-\udfff]"
 )
+_UNSEEN = re.compile(f"{_CONTROLS.pattern}|[\t\n\u2028\u2029]")
 _PIECE = re.compile(r"[^\W_]+|[^\w\s]|_")
 CHARS_PER_TOKEN = 4
 """Latin text averages about four characters a token in the tokenizers of current agents (OpenAI's rule of thumb)."""
@@ -65,6 +66,21 @@ def count_tokens(text: str) -> int:
 def printable(text: str) -> str:
     """The text without terminal escapes, control and invisible reordering characters; tabs and newlines stay."""
     return _CONTROLS.sub("", _ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
+
+
+def visible(path: str) -> str:
+    """The path (or id) on one line, whatever it is made of: what nobody could see or store is spelt as `%0A`.
+
+    Nothing is left out, so that two paths that differ still do. Plain paths are returned as they are.
+    """
+    return path if path.isprintable() else _UNSEEN.sub(_spelt, path)
+
+
+def _spelt(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    escaped = 0xDC80 <= code <= 0xDCFF  # how Python keeps a byte of a file name that is not UTF-8
+    data = bytes([code - 0xDC00]) if escaped else found[0].encode("utf-8", "surrogatepass")
+    return "".join(f"%{byte:02X}" for byte in data)
 
 
 def one_line(text: str, width: int = 160) -> str:

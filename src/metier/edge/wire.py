@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from metier.text import printable
+from metier.text import printable, visible
 from metier.types import Candidate, Evidence, Route, Skill, Verdict
 
 ROUTE = "metier-route-v1"
@@ -53,7 +53,7 @@ def skill(value: Skill) -> dict[str, Any]:
         "id": value.id,
         "name": printable(value.name),
         "description": printable(value.description),
-        "source": value.addresses[0] if value.addresses else value.root,
+        "source": visible(value.addresses[0] if value.addresses else value.root),
         "scope": value.scope,
         "digest": value.digest,
         "body_tokens": value.body_tokens,

@@ -91,7 +91,7 @@ def _row(line: bytes, path: str, number: int, seen: dict[str, int], problems: li
         problems.append(Problem(path, number, code, message, remedy))
 
     try:
-        data = json.loads(line)
+        data = _clean(json.loads(line))
     except (ValueError, RecursionError) as error:
         note("bad-row", f"the line is not JSON ({_why(error)})", "write one JSON object a line")
         return None
@@ -133,11 +133,16 @@ def _parsed(data: Mapping[str, Any], path: str) -> skillmd.Parsed:
             front[key] = data[key]
     if "name" not in front:
         front["name"] = str(next((data[key] for key in _ID if data.get(key)), "unnamed"))
-    return skillmd.from_fields(front, _clean(body or ""), path=path)
+    return skillmd.from_fields(front, body or "", path=path)
 
 
-def _clean(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
+def _clean(value: Any) -> Any:
+    """The value without halves of surrogate pairs, which JSON can spell and no file or database can hold."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, list):
+        return [_clean(each) for each in value]
+    return {_clean(key): _clean(each) for key, each in value.items()} if isinstance(value, dict) else value
 
 
 def _why(error: Exception) -> str:

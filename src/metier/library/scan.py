@@ -19,7 +19,7 @@ from metier.library.folder import LIMIT, MARK, contents, is_marker, row_of, unch
 from metier.library.mentions import missing
 from metier.library.walk import CODES as WALK_CODES
 from metier.library.walk import Found, Root, Walk
-from metier.text import count_tokens
+from metier.text import count_tokens, visible
 from metier.types import Library, Problem, Requirement, Scope, Shadowed, Skill
 
 __all__ = ["Changes", "Root", "changes", "read_folder", "scan"]
@@ -109,7 +109,10 @@ def changes(previous: Library | None, now: Library) -> Changes:
 def read_folder(address: str, root: Root, skill_id: str = "") -> tuple[Skill | None, list[Problem]]:
     """The skill of a folder as it is on the disk, and its problems; None when it cannot be one. Raises OSError when it
     is gone."""
-    folder = address.rstrip("/").rsplit("/", 1)[-1]
+    folder = visible(address.rstrip("/").rsplit("/", 1)[-1])
+    if row_of(address):
+        return None, [Problem(f"{address}/SKILL.md", 1, "unreadable-file", "the folder's path reads as a row of a "
+                              "JSONL library", "rename the folder so that no '.jsonl#' is in its path")]  # fmt: skip
     try:
         read = contents(address, LIMIT)
     except FileNotFoundError:
@@ -132,7 +135,7 @@ def read_folder(address: str, root: Root, skill_id: str = "") -> tuple[Skill | N
         return None, problems
     lacks = missing(parsed.body, read.files)
     needs = tuple(Requirement("file", (file,), False, f"{name} names {file}") for file in lacks)
-    label = f"{root.plugin}:{parsed.name}" if root.plugin else parsed.name
+    label = f"{visible(root.plugin)}:{parsed.name}" if root.plugin else parsed.name
     skill = Skill(
         id=skill_id, name=label, description=parsed.text_for_listing, digest=read.digest, root=str(root.path),
         scope=root.scope, addresses=(address,), family=parsed.family, requires=(*parsed.requires, *needs),
@@ -252,7 +255,7 @@ def _folder_draft(
         return _Draft(Skill("", "", "", "", str(root.path), root.scope, ()), found.root, relative, "", problems)
     addresses = (found.address, *(address for address in dict.fromkeys(more) if address != found.address))
     signed = skill.stamp if before is None or skill is not before[0] else found.stamp
-    label = skill.name.removeprefix(f"{root.plugin}:") if root.plugin else skill.name
+    label = skill.name.removeprefix(f"{visible(root.plugin)}:") if root.plugin else skill.name
     skill = replace(skill, id="", root=str(root.path), addresses=addresses, stamp=",".join([signed] * len(addresses)))
     return _Draft(skill, found.root, relative, label, problems)
 
@@ -309,10 +312,10 @@ def _name(drafts: list[_Draft], places: Sequence[Root]) -> None:
     taken: set[str] = set()
     for draft in drafts:
         root = places[draft.root]
-        path = f"{root.plugin}/{draft.relative}" if root.plugin else draft.relative
+        path = visible(f"{root.plugin}/{draft.relative}" if root.plugin else draft.relative)
         tried = f"{root.scope}:{path}"
         if tried in taken:
-            tried = f"{root.scope}:{'/'.join(root.path.parts[-2:]).strip('/')}/{path}"
+            tried = f"{root.scope}:{visible('/'.join(root.path.parts[-2:]).strip('/'))}/{path}"
         number, plain = 1, tried
         while tried in taken:
             number += 1

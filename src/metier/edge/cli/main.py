@@ -12,6 +12,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read once, when numpy load
 import argparse
 import gc
 import importlib
+import io
 import sys
 from collections.abc import Sequence
 
@@ -47,6 +48,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "hook": ("agents", "the hook itself: JSON on stdin, JSON on stdout, always exit 0"),
 }
 
+TRACEBACK = "METIER_TRACEBACK"
+"""Environment variable that lets a fault of metier's own be seen whole."""
 _SHORT = ("route", "show")
 """Verbs that end right after their answer; nothing of theirs waits to be written at exit."""
 _SELF_CONFIGURED = ("hook",)
@@ -58,16 +61,45 @@ def run(argv: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] and words[0] in _SHORT:
         gc.disable()  # nothing a short command makes is worth a collection
+    _streams()
     try:
         code = main(words)
         sys.stdout.flush()
+    except KeyboardInterrupt:  # before the verb had begun
+        code = 130
     except BrokenPipeError:  # `metier … | head` is no error
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard()
         code = 0
+    except OSError as error:  # a full disk behind `> file`
+        _discard()
+        sys.stderr.write(
+            f"metier: the answer could not be written ({error.strerror}); free space, or send it elsewhere\n"
+        )
+        code = 1
     if words[:1] and words[0] in _SHORT:
         sys.stderr.flush()
         os._exit(code)  # tearing the interpreter down costs as much as the answer
     sys.exit(code)
+
+
+def _streams() -> None:
+    """Descriptors 0 to 2 are open and every character can be written: a locale without UTF-8 loses signs, no answer."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:  # closed by the caller: the next file opened, perhaps the store, must not take its place
+            os.open(os.devnull, os.O_RDWR)
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _discard() -> None:
+    """What is still to be written to stdout goes nowhere, so that leaving cannot fail over it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def main(words: Sequence[str]) -> int:
@@ -93,6 +125,14 @@ def main(words: Sequence[str]) -> int:
     except KeyboardInterrupt:
         screen.error(f"metier {verb}: interrupted; what was finished is kept, run it again to go on")
         return 130
+    except BrokenPipeError:
+        raise
+    except Exception as error:  # the edge's last net: whatever breaks, one line and an exit code
+        if os.environ.get(TRACEBACK):
+            raise
+        cause = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        screen.error(f"metier {verb}: failed unexpectedly ({cause}); report what it prints with {TRACEBACK}=1 set")
+        return 1
 
 
 def _split(words: Sequence[str]) -> tuple[str | None, list[str]]:

@@ -11,7 +11,7 @@ from metier.assemble.indexing import Built
 from metier.assemble.workshop import Workshop
 from metier.disclose import within
 from metier.edge import wire
-from metier.edge.cli.screen import Screen, clean
+from metier.edge.cli.screen import Screen, clean, line
 from metier.errors import InputError
 from metier.text import count_tokens, one_line
 from metier.types import Candidate, Route, Skill
@@ -80,9 +80,9 @@ def _print_built(built: Built, screen: Screen) -> None:
     if built.skills == 0:
         screen.print("No skills found; looked in:")
         for place in built.looked:
-            screen.print(f"  {place}")
+            screen.print(line(f"  {place}"))
     for problem in built.problems[:PROBLEMS_SHOWN]:
-        screen.print(clean(f"  {problem}"))
+        screen.print(line(f"  {problem}"))
     if len(built.problems) > PROBLEMS_SHOWN:
         screen.print(f"  … and {len(built.problems) - PROBLEMS_SHOWN} more: metier doctor")
 
@@ -169,8 +169,8 @@ def explain(route: Route, screen: Screen, *, k: int) -> None:
         took = sum(s.ms for s in slate.steps)
         screen.print(f"\nWhat the agent gets ({route.tokens} tokens, route {route.id}, {took:.1f} ms):")
         lines = clean(route.text).splitlines()
-        for line in lines[:LINES_SHOWN]:
-            screen.print(f"  | {one_line(line, max(60, screen.width - 4))}" if line.strip() else "  |")
+        for each in lines[:LINES_SHOWN]:
+            screen.print(f"  | {one_line(each, max(60, screen.width - 4))}" if each.strip() else "  |")
         if len(lines) > LINES_SHOWN:
             screen.print(f"  | … {len(lines) - LINES_SHOWN} more lines: metier route --text-only")
 

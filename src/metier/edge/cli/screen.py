@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from metier.text import printable
+from metier.text import printable, visible
 
 BAR = 28
 """Characters of a progress bar."""
@@ -50,16 +50,17 @@ class Screen:
 
     def json(self, value: Mapping[str, Any]) -> None:
         """One JSON object, and nothing else, on stdout."""
-        self.out.write(json.dumps(value, ensure_ascii=False, indent=None) + "\n")
+        wide = (self.out.encoding or "").lower().replace("-", "") == "utf8"  # elsewhere JSON's own escapes say it all
+        self.out.write(json.dumps(value, ensure_ascii=not wide, indent=None) + "\n")
 
     def note(self, text: str) -> None:
         """A remark on stderr; silent under --quiet."""
         if not self.quiet:
-            self.err.write(printable(text) + "\n")
+            self.err.write(line(text) + "\n")
 
     def error(self, text: str) -> None:
         """An error on stderr, always."""
-        self.err.write(printable(text) + "\n")
+        self.err.write(line(text) + "\n")
 
     def table(self, rows: Sequence[Sequence[str]], header: Sequence[str]) -> None:
         """Columns as wide as their widest cell; the last one takes what is left."""
@@ -88,6 +89,11 @@ class Screen:
             self.err.flush()
 
         return show
+
+
+def line(text: str) -> str:
+    """The same on one line, whatever names of files it holds."""
+    return visible(printable(text))
 
 
 def clean(text: str) -> str:

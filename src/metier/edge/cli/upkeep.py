@@ -13,7 +13,7 @@ from metier.assemble import settings
 from metier.assemble.checkup import examined
 from metier.assemble.checkup import usage as usage_of
 from metier.assemble.workshop import Workshop
-from metier.edge.cli.screen import Screen, clean
+from metier.edge.cli.screen import Screen, clean, line
 from metier.errors import InputError
 from metier.store import forget
 
@@ -99,7 +99,7 @@ def run_doctor(args: argparse.Namespace, screen: Screen) -> int:
     if not report.skills:
         screen.print("Nothing was found; looked in:")
         for place in report.looked:
-            screen.print(f"  {place}")
+            screen.print(line(f"  {place}"))
     for kind, count in report.counts.items():
         if args.kind in (None, kind):
             _print_kind(kind, count, report, screen, everything=args.kind is not None)
@@ -114,9 +114,9 @@ def _print_kind(kind: str, count: int, report: Report, screen: Screen, *, everyt
     screen.print(screen.style(f"\n{count} × {KINDS[kind]}", "bold"))
     findings = report.of(kind)
     for finding in findings if everything else findings[:FINDINGS_SHOWN]:
-        line = f":{finding.line}" if finding.line else ""
-        screen.print(clean(f"  {finding.path}{line}: {finding.message}"))
-        screen.print(screen.style(clean(f"      → {finding.remedy}"), "dim"))
+        at = f":{finding.line}" if finding.line else ""
+        screen.print(line(f"  {finding.path}{at}: {finding.message}"))
+        screen.print(screen.style(line(f"      → {finding.remedy}"), "dim"))
     if not everything and count > FINDINGS_SHOWN:
         screen.print(f"  … {count - FINDINGS_SHOWN} more: metier doctor --kind {kind}")
 

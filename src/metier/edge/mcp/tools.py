@@ -5,6 +5,7 @@ Names, schemas and descriptions are read by models and kept as golden files: cha
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -251,7 +252,7 @@ def _listed(route: Route, shown: Sequence[Candidate], withheld: Sequence[Candida
         about = one_line(candidate.skill.description, WIDTH)
         lines.append(
             f"{rank}. {one_line(candidate.skill.name, 64)} [{verdict.level}: {verdict.reason}{gain}] {about} "
-            f'→ load_skill("{candidate.skill.id}")'
+            f"→ load_skill({json.dumps(candidate.skill.id, ensure_ascii=False)})"
         )
     if withheld:
         said = (f"{one_line(c.skill.name, 64)} ({_why(c)})" for c in withheld)
