@@ -273,7 +273,8 @@ def _read(setting: Setting, value: Any, source: str) -> Any:
         return setting.read(value)
     except (ValueError, TypeError) as error:
         what = (setting.read.__doc__ or "").strip()
-        raise ConfigError(f"{_where(source)}'{setting.key}' is {value!r}; it takes {what}") from error
+        where = _where(setting.variable if source == "environment" else source)
+        raise ConfigError(f"{where}'{setting.key}' is {value!r}; it takes {what}") from error
 
 
 def _where(source: str) -> str:
