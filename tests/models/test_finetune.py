@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from metier.errors import InputError
 from metier.models import checkpoints, finetune
 from metier.models.finetune import batches, blend, rate_at, tune
-from metier.models.learner import Corpus, Example, Learner, Settings, blocked, mean_reciprocal_rank
+from metier.models.learner import Corpus, Example, Learner, Settings, blocked, mean_reciprocal_rank, together
 
 WORDS = ["pdf", "git", "sql", "docker", "csv", "slides", "email", "invoice", "test", "log", "chart", "secret"]
 CORPUS = Corpus(
@@ -160,6 +160,26 @@ def test_a_killed_run_resumed_ends_as_one_that_was_not(tiny: Tiny, tmp_path: Pat
     assert again.history == whole.history
     one, two = weights(tmp_path / "whole"), weights(tmp_path / "cut")
     assert all(bool((one[name] == two[name]).all()) for name in one)
+
+
+def test_a_finished_run_is_not_run_again(tiny: Tiny, tmp_path: Path) -> None:
+    base = tiny(tmp_path / "base")
+    first = tune(base, CORPUS, EXAMPLES, HELD, SMALL, tmp_path / "out")
+    written = (tmp_path / "out" / "model.safetensors").stat().st_mtime_ns
+    assert tune(base, CORPUS, EXAMPLES, HELD, SMALL, tmp_path / "out") == first
+    assert (tmp_path / "out" / "model.safetensors").stat().st_mtime_ns == written
+
+
+def test_a_joined_request_holds_others_and_their_skills_are_no_negatives_of_it() -> None:
+    draw = np.random.default_rng(0)
+    others = [Example("wash", 3), Example("iron", 4), Example("from a description", 5, body_only=True)]
+    text, documents = together(Example("fold", 1), others, draw, 1.0)
+    assert "fold" in text.split("\n\n")
+    assert documents and set(documents) <= {3, 4}
+    assert len(text.split("\n\n")) == 1 + len(documents)
+    assert together(Example("fold", 1), others, draw, 0.0) == ("fold", [])
+    stop = blocked([1, 2], [1, 2, 3, 4], [0, 1, 2, 3, 4], [{3, 4}, set()])
+    assert stop.tolist() == [[False, False, True, True], [False, False, False, False]]
 
 
 def test_another_seed_or_other_data_starts_anew(tiny: Tiny, tmp_path: Path) -> None:

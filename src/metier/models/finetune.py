@@ -15,7 +15,7 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ from metier.errors import InputError
 from metier.models import checkpoints
 from metier.models.learner import Corpus, Example, Learner, Settings, need_torch
 from metier.text import fingerprint
+
+RECORD = "training.json"
 
 
 @dataclass(slots=True)
@@ -89,9 +91,9 @@ def tune(
 ) -> Result:
     """`into` holds the best weights by held-out MRR@10, in the folder format of `base`, and `training.json`.
 
-    A killed run goes on from its last checkpoint when called again with the same arguments; other arguments start
-    anew. `report(step, steps, loss, mrr)` hears of every held-out score. Raises `InputError` without data, and
-    `MissingExtra` without torch.
+    A killed run goes on from its last checkpoint when called again with the same arguments, and a finished one is not
+    run again; other arguments start anew. `report(step, steps, loss, mrr)` hears of every held-out score. Raises
+    `InputError` without data, and `MissingExtra` without torch.
     """
     settings.checked()
     if len(examples) < 2 or not held_out:
@@ -104,6 +106,9 @@ def tune(
     sign = fingerprint(
         json.dumps(asdict(settings), sort_keys=True), checkpoints.digest(base), *_contents(corpus, examples, held_out)
     )
+    finished = _finished(into, sign)
+    if finished is not None:
+        return finished
     optimiser = torch.optim.AdamW(learner.model.parameters(), lr=settings.rate, weight_decay=settings.decay)
     began, result = time.monotonic(), Result(steps=len(plan))
     best = learner.weights()
@@ -120,7 +125,8 @@ def tune(
     for step in range(state.step if state is not None else 0, len(plan)):
         for group in optimiser.param_groups:
             group["lr"] = rate_at(step, len(plan), settings)
-        losses.append(learner.step([examples[row] for row in plan[step]], corpus, step, optimiser))
+        others = [examples[row] for row in plan[step - 1]]
+        losses.append(learner.step([examples[row] for row in plan[step]], corpus, step, optimiser, others))
         if (step + 1) % settings.every and step + 1 < len(plan):
             continue
         mrr, loss = learner.held_out(corpus, held_out), float(np.mean(losses))
@@ -140,10 +146,25 @@ def tune(
             into / checkpoints.STATE, sign, step + 1, learner.weights(), optimiser, learner.model, best, asdict(result)
         )
     save_model(base, best, into)
-    record = {"settings": asdict(settings), "pairs": len(examples), "held_out": len(held_out), **asdict(result)}
-    (into / "training.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    record = {
+        "sign": sign,
+        "settings": asdict(settings),
+        "pairs": len(examples),
+        "held_out": len(held_out),
+        **asdict(result),
+    }
+    (into / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     (into / checkpoints.STATE).unlink(missing_ok=True)
     return result
+
+
+def _finished(into: Path, sign: str) -> Result | None:
+    """What the very same run found when it ended here before."""
+    record, names = into / RECORD, {f.name for f in fields(Result)}
+    if not record.is_file() or not (into / "model.safetensors").is_file():
+        return None
+    kept = json.loads(record.read_text(encoding="utf-8"))
+    return Result(**{k: v for k, v in kept.items() if k in names}) if kept.get("sign") == sign else None
 
 
 def save_model(base: Path, weights: dict[str, Any], into: Path) -> None:

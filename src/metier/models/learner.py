@@ -33,6 +33,8 @@ class Settings:
     negatives: int = 3  # SkillRep: at least three hard negatives a pair
     hard: float = 1.0
     """Share of a batch's pairs that bring their negatives along; less where compute is scarce."""
+    joined: float = 0.0
+    """Share of the requests that are asked together with one to three others, as agents' long tasks are."""
     document_tokens: int = 256  # more is slower and worse with the embedded encoder
     request_tokens: int = 256
     seed: int = 0
@@ -80,16 +82,32 @@ class Corpus:
     groups: Sequence[int]
 
 
-def blocked(own: Sequence[int], columns: Sequence[int], groups: Sequence[int]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def blocked(
+    own: Sequence[int], columns: Sequence[int], groups: Sequence[int], also: Sequence[set[int]] = ()
+) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """(len(own), len(columns)) bool: true where a column means the same as the row's document, but at its own place.
 
-    `columns` begins with `own`, so the diagonal is each request's positive.
+    `columns` begins with `own`, so the diagonal is each request's positive. `also` are further groups that answer a
+    row's request.
     """
-    mine = np.array([groups[d] for d in own])
     theirs = np.array([groups[d] for d in columns])
-    same = mine[:, None] == theirs[None, :]
+    same = np.array([groups[d] for d in own])[:, None] == theirs[None, :]
+    for row, more in enumerate(also):
+        if more:
+            same[row] |= np.isin(theirs, list(more))
     np.fill_diagonal(same, False)
     return same
+
+
+def together(
+    example: Example, others: Sequence[Example], draw: np.random.Generator, share: float
+) -> tuple[str, list[int]]:
+    """The request, or, for a `share` of them, it among one to three others in any order; and the others' documents."""
+    wanted = int(draw.integers(1, 4)) if draw.random() < share else 0
+    fair = [other for other in others if not other.body_only]
+    picked = [fair[i] for i in draw.permutation(len(fair))[:wanted].tolist()] if not example.body_only else []
+    parts = [example.request, *(other.request for other in picked)]
+    return "\n\n".join(parts[i] for i in draw.permutation(len(parts)).tolist()), [other.document for other in picked]
 
 
 def mean_reciprocal_rank(scores: np.ndarray[Any, Any], gold: Sequence[int], k: int = CUTOFF) -> float:
@@ -181,8 +199,10 @@ class Learner:
         scores = scores.masked_fill(stop, float("-inf"))
         return self.torch.nn.functional.cross_entropy(scores, self.torch.arange(len(requests), device=scores.device))
 
-    def step(self, batch: Sequence[Example], corpus: Corpus, number: int, optimiser: Any) -> float:
-        """One optimiser step; the loss before it."""
+    def step(
+        self, batch: Sequence[Example], corpus: Corpus, number: int, optimiser: Any, others: Sequence[Example] = ()
+    ) -> float:
+        """One optimiser step; the loss before it. `others` are what requests may be joined with."""
         torch, settings = self.torch, self.settings
         draw = np.random.default_rng((settings.seed, 1, number))
         own = [e.document for e in batch]
@@ -195,8 +215,10 @@ class Learner:
             )
         columns = own + list(extra)
         read = [corpus.views[d][int(draw.integers(len(corpus.views[d])))] for d in columns]
-        tokens = self.tokens([e.request for e in batch], "query") + self.tokens(read, "document")
-        stop = torch.from_numpy(blocked(own, columns, corpus.groups)).to(self.device)
+        asked = [together(e, others, draw, settings.joined) for e in batch]
+        tokens = self.tokens([text for text, _ in asked], "query") + self.tokens(read, "document")
+        rows = blocked(own, columns, corpus.groups, [{corpus.groups[d] for d in more} for _, more in asked])
+        stop = torch.from_numpy(rows).to(self.device)
         self.model.train()
         optimiser.zero_grad(set_to_none=True)
         if settings.micro:
