@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import io
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 from metier.assemble.workshop import Workshop
+from metier.edge import wire
 from metier.edge.cli.routing import explain
 from metier.edge.cli.screen import Screen
 from metier.errors import InputError
-from metier.types import Arm, Outcome
+from metier.types import Arm, Outcome, Route
 
 REQUEST = "pull the quarterly revenue tables out of this 80-page annual report into a spreadsheet"
 CHATTER = "thanks, that was quick!"
@@ -31,27 +33,37 @@ def add_demo(parser: argparse.ArgumentParser) -> None:
 
 def run_demo(args: argparse.Namespace, screen: Screen) -> int:
     skills = examples()
+    quiet = replace(screen, out=io.StringIO()) if screen.json_wanted else screen
     with tempfile.TemporaryDirectory(prefix="metier-demo-") as home:
         config = replace(args.config, home=home, stack=STACK, host="cli")
         shop = Workshop(config, paths=[skills])
-        _heading(screen, 1, f"Index {skills}")
+        _heading(quiet, 1, f"Index {skills}")
         built = shop.refresh(progress=screen.progress)
-        screen.print(f"{built.skills} skills, {built.encoded} texts encoded on this machine in {built.seconds:.1f} s.")
-        screen.print("Nothing was downloaded; a second run would encode nothing.")
-        _heading(screen, 2, f'Route: "{args.task}"')
-        route = shop.router().route(args.task)
-        explain(route, screen, k=3)
-        _heading(screen, 3, f'A request that needs no skill: "{CHATTER}"')
-        explain(shop.router().route(CHATTER), screen, k=3)
-        if args.task == REQUEST:
-            _earn(shop, screen, route.slate.candidates[0].skill.id)
-        screen.print("\nNext:  metier index ~/.claude/skills    then    metier route 'what you want done'")
-        screen.print("       metier doctor    tells what is wrong with your skills")
+        quiet.print(f"{built.skills} skills, {built.encoded} texts encoded on this machine in {built.seconds:.1f} s.")
+        quiet.print("Nothing was downloaded; a second run would encode nothing.")
+        _heading(quiet, 2, f'Route: "{args.task}"')
+        routes = [_routed(shop, args.task, quiet, k=3)]
+        _heading(quiet, 3, f'A request that needs no skill: "{CHATTER}"')
+        routes.append(_routed(shop, CHATTER, quiet, k=3))
+        if args.task == REQUEST and routes[0].slate.candidates:
+            _earn(shop, quiet, routes[0].slate.candidates[0].skill.id)
+            routes.append(_routed(shop, REQUEST, quiet, k=2))
+        quiet.print("\nNext:  metier index ~/.claude/skills    then    metier route 'what you want done'")
+        quiet.print("       metier doctor    tells what is wrong with your skills")
+    if screen.json_wanted:
+        shown = [wire.route(route, k=args.config.k) for route in routes]
+        screen.json({"schema": "metier-demo-v1", "skills": built.skills, "encoded": built.encoded, "routes": shown})
     return 0
 
 
+def _routed(shop: Workshop, task: str, screen: Screen, *, k: int) -> Route:
+    route = shop.router().route(task)
+    explain(route, screen, k=k)
+    return route
+
+
 def _earn(shop: Workshop, screen: Screen, skill_id: str) -> None:
-    """The same request after paired outcomes: a load is earned, not claimed."""
+    """Paired outcomes are in the bank: a load is earned, not claimed."""
     skill = shop.skill(skill_id)
     rows = [
         Outcome(
@@ -68,7 +80,6 @@ def _earn(shop: Workshop, screen: Screen, skill_id: str) -> None:
     ]
     shop.bank.append(rows)
     _heading(screen, 4, f"The same request once {len(PAST)} past tasks were run with and without {skill.name}")
-    explain(shop.router().route(REQUEST), screen, k=2)
 
 
 def _arms(without: float, with_it: float) -> tuple[tuple[Arm, float], tuple[Arm, float]]:

@@ -102,7 +102,11 @@ def _plan(shop: Workshop, llm: ChatLLM, todo: Sequence[Skill], screen: Screen) -
     from metier.rerank.llm_extract import MAX_SENT, SCHEMA, prompt
 
     asks = [Ask(prompt(f"{s.name}\n{s.description}\n\n{shop.body(s)}"[:MAX_SENT]), SCHEMA) for s in todo]
-    screen.print(f"{len(todo)} skills would be read: {llm.estimate(asks)}")
+    estimate = str(llm.estimate(asks))
+    if screen.json_wanted:
+        screen.json({"schema": "metier-graph-plan-v1", "model": llm.name, "skills": len(todo), "estimate": estimate})
+    else:
+        screen.print(f"{len(todo)} skills would be read: {estimate}")
     return 0
 
 
@@ -165,7 +169,10 @@ def _audit(shop: Workshop, args: argparse.Namespace, screen: Screen) -> int:
     if args.corrections:
         for name, element, value in args.corrections:
             _correct(shop, name, element, value)
-        screen.print(f"{len(args.corrections)} corrections kept")
+        if screen.json_wanted:
+            screen.json({"schema": "metier-graph-correct-v1", "kept": len(args.corrections)})
+        else:
+            screen.print(f"{len(args.corrections)} corrections kept")
         return 0
     pairs = _judged(shop)
     found = attribute(pairs)

@@ -151,6 +151,12 @@ def _without_verb(words: Sequence[str]) -> int:
 
         sys.stdout.write(f"metier {version('metier')}\n")
         return 0
+    group = [verb for verb in VERBS if words and verb.startswith(f"{words[0]} ")]
+    if group:  # `metier eval` and `metier eval --help`: the verbs that begin so
+        asked = words[1:2] in (["--help"], ["-h"])
+        lines = "\n".join(f"  metier {verb}    {VERBS[verb][1]}" for verb in group)
+        (sys.stdout if asked else sys.stderr).write(f"metier {words[0]}: say which one:\n\n{lines}\n")
+        return 0 if asked else 2
     wanted = not words or words[0] in ("--help", "-h", "help")
     stream = sys.stdout if wanted else sys.stderr
     if not wanted:

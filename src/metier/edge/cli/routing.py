@@ -39,11 +39,16 @@ def run_index(args: argparse.Namespace, screen: Screen) -> int:
     shop = Workshop(args.config, paths=args.ad_hoc)
     if args.forget:
         shop.unregister(args.paths)
+        if screen.json_wanted:
+            screen.json({"schema": "metier-unregister-v1", "paths": [str(p) for p in args.paths]})
+            return 0
         screen.print(f"no longer registered: {', '.join(str(p) for p in args.paths)}")
         return 0
     if args.paths:
         shop.register(args.paths)
     built = shop.refresh(full=args.full, progress=screen.progress, patient=not args.background)
+    for warning in shop.warnings:
+        screen.note(f"warning: {warning}")
     if screen.json_wanted:
         screen.json(_index_json(built))
         return 0
@@ -75,7 +80,7 @@ def _print_built(built: Built, screen: Screen) -> None:
     screen.print(
         f"{built.skills} skills: {built.added} added, {built.changed} changed, {built.removed} removed, "
         f"{built.unchanged} unchanged, {len({p.path for p in built.problems})} with problems "
-        f"({built.seconds:.1f} s, encoder {built.encoder})"
+        f"({built.encoded} texts encoded, {built.seconds:.1f} s, encoder {built.encoder})"
     )
     if built.skills == 0:
         screen.print("No skills found; looked in:")
@@ -173,6 +178,8 @@ def explain(route: Route, screen: Screen, *, k: int) -> None:
             screen.print(f"  | {one_line(each, max(60, screen.width - 4))}" if each.strip() else "  |")
         if len(lines) > LINES_SHOWN:
             screen.print(f"  | … {len(lines) - LINES_SHOWN} more lines: metier route --text-only")
+    elif slate.candidates:
+        screen.print(f"\nThe agent gets nothing (route {route.id}).")
 
 
 def _print_candidate(candidate: Candidate, rank: int, screen: Screen, *, tie: bool) -> None:

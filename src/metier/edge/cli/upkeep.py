@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,6 +44,9 @@ def run_config(args: argparse.Namespace, screen: Screen) -> int:
     screen.table(
         [[k, _shown(v), source, about.get(k, "")] for k, v, source in rows], ["key", "value", "source", "about"]
     )
+    screen.note(
+        f"change them in {Path(args.config.home) / settings.FILE}, by METIER_… variables, or with --set KEY=VALUE"
+    )
     return 0
 
 
@@ -65,10 +69,12 @@ def run_forget(args: argparse.Namespace, screen: Screen) -> int:
     shop = Workshop(args.config)
     before = None if args.days is None else time.time() - args.days * 86400
     what = "every route and event" if before is None else f"routes and events older than {args.days:g} days"
-    if not args.yes and screen.err.isatty():
+    if not args.yes:
+        if screen.json_wanted or not (sys.stdin.isatty() and screen.err.isatty()):
+            raise InputError(f"nobody is there to ask whether to forget {what}; repeat with --yes")
         screen.err.write(f"Forget {what} in {shop.store.path}? Outcomes in the bank stay. [y/N] ")
         screen.err.flush()
-        if input().strip().lower() not in ("y", "yes"):
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             screen.note("nothing forgotten")
             return 0
     gone = forget(shop.store, before=before)
@@ -90,12 +96,15 @@ def run_doctor(args: argparse.Namespace, screen: Screen) -> int:
 
     shop = Workshop(args.config, paths=args.paths or None)
     report = examined(shop, _hosts(args.host or ["claude-code"]), screen.progress)
+    for warning in shop.warnings:
+        screen.note(f"warning: {warning}")
     if args.kind and args.kind not in KINDS:
         raise InputError(f"--kind: there is no kind '{args.kind}'; choose from {', '.join(KINDS)}")
     if screen.json_wanted:
         screen.json(report.as_dict())
         return 0
-    screen.print(f"{report.skills} skills, {len(report.findings)} findings")
+    found = len(report.findings)
+    screen.print(f"{report.skills} skills, {found} {'finding' if found == 1 else 'findings'}")
     if not report.skills:
         screen.print("Nothing was found; looked in:")
         for place in report.looked:
