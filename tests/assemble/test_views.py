@@ -37,15 +37,19 @@ def test_what_a_dead_indexer_left_behind_is_removed_after_an_hour(tmp_path: Path
     dead, alive = view.begin(), view.begin()
     old = time.time() - 7200
     os.utime(dead, (old, old))
+    for name in ("CURRENT.0a1b2c3d", "facts.json.0a1b2c3d"):
+        (view.folder / name).write_text("", encoding="utf-8")
+        os.utime(view.folder / name, (old, old))
     view.switch(view.begin())
     assert not dead.exists() and alive.exists()
+    assert [p.name for p in view.folder.glob("*.0a1b2c3d")] == []
 
 
 def test_a_current_that_points_nowhere_is_no_generation(tmp_path: Path) -> None:
     view = View(tmp_path / "v")
     view.switch(view.begin())
-    for hostile in ("../../etc", "gone", ""):
-        (view.folder / "CURRENT").write_text(hostile, encoding="utf-8")
+    for hostile in (b"../../etc", b"gone", b"", b"2026\xcc\xff", b"a\0b", b"\xff" * 9):
+        (view.folder / "CURRENT").write_bytes(hostile)
         assert view.current() is None
 
 
@@ -63,8 +67,9 @@ def test_facts_are_kept_together_and_a_broken_file_is_no_fact(tmp_path: Path) ->
     view.note(at=1.0)
     view.note(complete=True)
     assert view.facts() == {"at": 1.0, "complete": True}
-    (view.folder / "facts.json").write_text("{", encoding="utf-8")
-    assert view.facts() == {}
+    for broken in ("{", "[]", "\0", '{"at": null}', '{"at": "now", "seconds": 1}'):
+        (view.folder / "facts.json").write_text(broken, encoding="utf-8")
+        assert view.facts() == {}
 
 
 def test_a_folder_that_cannot_be_made_is_named_with_the_remedy(tmp_path: Path) -> None:

@@ -115,22 +115,30 @@ def build_generation(
         view.note(at=time.time(), seconds=took)
         return _built(library, change, 0, _name(encoder), current.name, began)
     part = view.begin()
-    catalogue.write(library, part / "library")
-    show = progress("indexing", len(library.skills))
-    made = build(
-        library.skills,
-        source.body,
-        encoder,
-        into=part / "index",
-        vectors=source.vectors,
-        previous=None if current is None else current / "index",
-        full=full,
-        progress=lambda done, total: show(done),
-        requests=source.written.requests if encoder is not None else None,
-    )
-    if encoder is not None:
-        _write_families(part, library.skills)
-    final = view.switch(part)
+    try:
+        catalogue.write(library, part / "library")
+        show = progress("indexing", len(library.skills))
+        made = build(
+            library.skills,
+            source.body,
+            encoder,
+            into=part / "index",
+            vectors=source.vectors,
+            previous=None if current is None else current / "index",
+            full=full,
+            progress=lambda done, total: show(done),
+            requests=source.written.requests if encoder is not None else None,
+        )
+        if encoder is not None:
+            _write_families(part, library.skills)
+        better = view.current() if encoder is None else None
+        if better not in (None, current):  # another process made a whole one meanwhile: words alone do not replace it
+            view.drop(part)
+            return _built(library, change, 0, _name(encoder), better.name, began)
+        final = view.switch(part)
+    except BaseException:  # a full disk least of all keeps what was not finished
+        view.drop(part)
+        raise
     mark = source.written.mark if encoder is not None else ""
     view.note(at=time.time(), seconds=took, complete=encoder is not None, written=mark)
     return _built(library, change, made.encoded, _name(encoder), final.name, began)
@@ -199,12 +207,14 @@ class Families(Mapping[str, str]):
 
 
 def earlier_library(current: Path | None) -> Library | None:
-    """The catalogue of a generation, or None where there is none that can be read."""
+    """The catalogue of a generation, or None where there is none that can be read to its last byte."""
     from metier.library import catalogue
 
     if current is None:
         return None
     try:
-        return catalogue.open(current / "library")
+        earlier = catalogue.open(current / "library")
+        catalogue.verify(earlier)
     except IndexProblem:
         return None
+    return earlier

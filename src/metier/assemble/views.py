@@ -39,7 +39,7 @@ class View:
 
     def current(self) -> Path | None:
         """The good generation, or None when there is none yet."""
-        with suppress(OSError):
+        with suppress(OSError, ValueError):  # a file of other bytes names none
             name = (self.folder / "CURRENT").read_text(encoding="utf-8").strip()
             if name and "/" not in name and (self.folder / name).is_dir():
                 return self.folder / name
@@ -54,7 +54,8 @@ class View:
         """What the last look at the roots found out: `at`, `seconds`, `complete`; empty when nothing is known."""
         with suppress(OSError, ValueError):
             found = json.loads((self.folder / "facts.json").read_text(encoding="utf-8"))
-            return found if isinstance(found, dict) else {}
+            if isinstance(found, dict) and all(isinstance(found.get(k, 0.0), int | float) for k in ("at", "seconds")):
+                return found
         return {}
 
     def note(self, **facts: Any) -> None:
@@ -73,6 +74,12 @@ class View:
                 f"{fresh}: cannot be made ({error.strerror}); free space, make the folder writable, or set METIER_HOME"
             ) from error
         return fresh
+
+    def drop(self, part: Path) -> None:
+        """Nothing is left of a generation that was not finished."""
+        import shutil
+
+        shutil.rmtree(part, ignore_errors=True)
 
     def switch(self, part: Path) -> Path:
         """The finished generation is current; older ones but `KEPT` are removed."""
@@ -93,10 +100,12 @@ class View:
         old = [p for p in done if p != current][: max(0, len(done) - KEPT)]
         import shutil
 
-        for path in (*old, *self.folder.glob("*.part")):
+        for path in old:
+            shutil.rmtree(path, ignore_errors=True)
+        for path in (*self.folder.glob("*.part"), *self.folder.glob("CURRENT.*"), *self.folder.glob("facts.json.*")):
             with suppress(OSError):
-                if path.suffix != ".part" or time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
-                    shutil.rmtree(path, ignore_errors=True)
+                if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     @contextmanager
     def lock(self, *, wait: float = LOCK_SECONDS) -> Iterator[bool]:
@@ -123,8 +132,12 @@ class View:
 def _replace(path: Path, text: str) -> None:
     """The file holds `text`, at once and whole."""
     part = path.with_name(f"{path.name}.{os.urandom(4).hex()}")
-    with part.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    try:
+        with part.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from metier.assemble.indexing import Built, Opened, Progress, Source, build_generation, no_progress, open_generation
+from metier.assemble.settings import FILE
 from metier.assemble.stages import STAGES, make_router, make_stage
 from metier.assemble.views import View
 from metier.assemble.writing import Written, model, written
@@ -127,8 +128,16 @@ class Workshop:
             return [Root(p.expanduser().absolute(), "given") for p in self._paths]
         from metier.library.places import places
 
-        named = [*self.config.skills, *self.registered()]
-        return [Root(Path(p).expanduser().absolute(), "given") for p in named] + places(self.cwd, os.environ)
+        listed = [(path, f"leave it out of 'skills' in {FILE}") for path in self.config.skills]
+        listed += [(path, f"run: metier index --forget {path}") for path in self.registered()]
+        named = []
+        for path, way_out in listed:
+            place = Path(path).expanduser().absolute()
+            if place.exists():
+                named.append(Root(place, "given"))
+            else:  # one folder that was moved must not hide all the others
+                self.warnings.append(f"{place}: no such folder or file; put it back, or {way_out}")
+        return named + places(self.cwd, os.environ)
 
     @cached_property
     def view(self) -> View:
@@ -226,12 +235,15 @@ class Workshop:
             current = self.view.current()
             if self._opened is not None and current in (None, self._opened.folder):
                 return self._opened
-            if current is not None:
+            while current is not None:
                 try:
                     self._opened = open_generation(current)
                     return self._opened
                 except IndexProblem as error:
-                    self.warnings.append(f"the index is built anew: {error}")
+                    failed, current = current, self.view.current()
+                    if current == failed:  # else indexers were quick: it was replaced, and removed, while being opened
+                        self.warnings.append(f"the index is built anew: {error}")
+                        break
             build_generation(self._source(), None, full=True)
             made = self.view.current()
             if made is None:
@@ -349,6 +361,7 @@ def _nearest(skills: Sequence[Skill], name: str) -> tuple[str, tuple[str, ...]]:
 
     names: Mapping[str, str] = {s.name: s.id for s in skills}
     close = difflib.get_close_matches(name, list(names), n=5, cutoff=0.5)
+    close = list(dict.fromkeys([*close, *sorted(n for n in names if name and name.lower() in n.lower())]))[:5]
     hint = "; did you mean one of these?" if close else "; `metier doctor` lists what was found and where"
     return f"there is no skill '{name}' among {len(skills)}{hint}", tuple(names[c] for c in close)
 

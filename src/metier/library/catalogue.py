@@ -57,6 +57,12 @@ class Records(Sequence[T]):
             raise _damaged(self._path, f"record {at} does not match its checksum")
         return self._decode(json.loads(bytes(raw)))
 
+    def verify(self) -> None:
+        """Every record is as it was written, or `IndexProblem`; none is decoded."""
+        for at in range(len(self)):
+            if zlib.crc32(self._data[int(self._offsets[at]) : int(self._offsets[at + 1])]) != self._checks[at]:
+                raise _damaged(self._path, f"record {at} does not match its checksum")
+
     def __iter__(self) -> Iterator[T]:
         return (self[i] for i in range(len(self)))
 
@@ -78,6 +84,13 @@ class Skills(Records[Skill]):
         first, last = (int(np.searchsorted(self.names["key"], np.uint64(key), side=s)) for s in ("left", "right"))
         rows = sorted({int(row) for row in self.names["row"][first:last]})
         return [row for row in rows if name.lower() in labels(self[row].name)]
+
+
+def verify(library: Library) -> None:
+    """Every record of an opened library is as it was written. Raises IndexProblem where one is not."""
+    for records in (library.skills, library.problems, library.shadowed):
+        if isinstance(records, Records):
+            records.verify()
 
 
 def labels(name: str) -> tuple[str, ...]:

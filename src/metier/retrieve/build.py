@@ -162,9 +162,9 @@ def build(
 
 
 def _earlier(folder: Path) -> Index | None:
-    """The earlier index, or None: one that cannot be read is simply not reused."""
+    """The earlier index, or None: one that cannot be read is simply not reused, nor one of which a byte has changed."""
     try:
-        return load(folder)
+        return load(folder, check=True)
     except IndexProblem:
         return None
 
