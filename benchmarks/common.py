@@ -86,7 +86,7 @@ def keep(name: str, given: argparse.Namespace, began: float, result: dict[str, A
     data = [*given.skills, *given.requests, *([given.asked] if given.asked else [])]
     whole = {
         "schema": f"metier-benchmark-{name}-v1",
-        "command": " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *map(_named, sys.argv[1:])]),
+        "command": " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *_told(sys.argv[1:])]),
         "commit": STARTED_AT,
         "machine": {"processors": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()},
         "data": {path.name: digest(path) for path in data},
@@ -98,6 +98,12 @@ def keep(name: str, given: argparse.Namespace, began: float, result: dict[str, A
     path.write_text(json.dumps(whole, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     sys.stdout.write(f"wrote {path.name}\n")
     return path
+
+
+def _told(words: Sequence[str]) -> list[str]:
+    """The arguments that decide the result: where it is kept does not, and is this machine's own."""
+    local = {n + k for n, word in enumerate(words) if word in ("--home", "--out") for k in (0, 1)}
+    return [_named(word) for n, word in enumerate(words) if n not in local]
 
 
 def _named(argument: str) -> str:
