@@ -76,7 +76,7 @@ def test_route_puts_the_right_skill_first_with_evidence_and_verdict(cli: Cli) ->
 def test_route_explains_itself_to_people_and_says_what_earns_a_load(cli: Cli) -> None:
     code, out, _ = cli.run("route", "make this slow postgres query fast", "-k", "2")
     assert code == 0 and "sql-tuning" in out.splitlines()[0]
-    assert "dense" in out and "What the agent gets" in out and "earns" in out
+    assert "dense" in out and "What the agent gets" in out and "Nothing is loaded by itself yet" in out
 
 
 def test_only_retrieve_leaves_the_gate_out(cli: Cli) -> None:
@@ -240,6 +240,29 @@ def test_one_broken_file_among_five_hundred_is_one_problem(fresh: Cli, tmp_path:
     (tmp_path / "s" / "bad" / "SKILL.md").write_bytes(b"\x00\x01\x02" * 50)
     found = fresh.json("index", str(tmp_path / "s"), "--set", "encoder=hash")
     assert found["skills"] == 500 and len({p["path"] for p in found["problems"]}) == 1
+
+
+def test_a_folder_that_was_moved_away_is_named_and_hides_no_other(fresh: Cli, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name / name).mkdir(parents=True)
+        (tmp_path / name / name / "SKILL.md").write_text(
+            f"---\nname: {name}\ndescription: Does {name}.\n---\nDo {name}.\n"
+        )
+    assert fresh.run("index", str(tmp_path / "one"), str(tmp_path / "two"))[0] == 0
+    (tmp_path / "two").rename(tmp_path / "away")
+    code, out, err = fresh.run("index")
+    assert code == 0 and f"metier index --forget {tmp_path / 'two'}" in err
+    assert fresh.run("doctor")[0] == 0 and fresh.run("show", "one")[0] == 0
+    assert "one" in fresh.run("show", "on")[2]
+    code, _, err = fresh.run("doctor", "--set", f"skills={tmp_path / 'gone'}")
+    assert code == 0 and "leave it out of 'skills'" in err
+
+
+def test_the_log_is_not_emptied_where_nobody_can_be_asked(cli: Cli) -> None:
+    cli.json("route", "clean this csv")
+    code, out, err = cli.run("forget")
+    assert (code, out) == (1, "") and "--yes" in err
+    assert cli.json("forget", "--yes")["routes"] >= 1
 
 
 def test_the_log_is_emptied_on_request(cli: Cli) -> None:
