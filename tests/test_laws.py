@@ -17,6 +17,8 @@ from metier.disclose import Disclose
 from metier.gate.bank import Bank
 from metier.gate.decide import Gate
 from metier.models.replay import HashEncoder
+from metier.rerank.keep import Graphs
+from metier.rerank.witness import Rerank
 from metier.store import Store
 from metier.types import Candidate, Evidence, Outcome, Requirement, Skill, Slate, Stage, Task, ranked
 
@@ -29,7 +31,7 @@ TEXTS = [
     "",
 ]
 BODIES = [
-    "# Steps\n1. Run `qpdf` on the .pdf\n2. Never print.",
+    "# Steps\n1. Run `qpdf` on the .pdf\n2. Fill in every field of the PDF form.\n3. Keep the original.\n4. Check it.",
     "Use python to read at most 5 MB.",
     "",
     "# A\n\nMust be 3.8",
@@ -67,10 +69,21 @@ def make_stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
             for arm in ("use", "skip")
         ]
     )
-    yield {"gate": Gate(bank, HashEncoder()), "exploring gate": Gate(bank, HashEncoder(), explore=0.5, seed=3)}
+    yield {
+        "rerank": Rerank(graph=Graphs(body_of), encoder=HashEncoder()),
+        "rerank everywhere": Rerank(graph=Graphs(body_of), general=0.5),
+        "gate": Gate(bank, HashEncoder()),
+        "exploring gate": Gate(bank, HashEncoder(), explore=0.5, seed=3),
+    }
 
 
-STAGES = ["gate", "exploring gate"]
+STAGES = ["rerank", "rerank everywhere", "gate", "exploring gate"]
+
+
+def body_of(skill: Skill) -> str:
+    """Every fourth skill has the same body: look-alikes, told apart by nothing but their last line."""
+    n = int(skill.digest)
+    return f"{BODIES[n % len(BODIES)]}\n{'' if n % 3 else 'Never print.'}"
 
 
 def stage_of(stages: dict[str, Stage], name: str) -> Callable[[Slate], Slate]:
