@@ -250,7 +250,7 @@ def test_a_folder_that_was_moved_away_is_named_and_hides_no_other(fresh: Cli, tm
         )
     assert fresh.run("index", str(tmp_path / "one"), str(tmp_path / "two"))[0] == 0
     (tmp_path / "two").rename(tmp_path / "away")
-    code, out, err = fresh.run("index")
+    code, _, err = fresh.run("index")
     assert code == 0 and f"metier index --forget {tmp_path / 'two'}" in err
     assert fresh.run("doctor")[0] == 0 and fresh.run("show", "one")[0] == 0
     assert "one" in fresh.run("show", "on")[2]
