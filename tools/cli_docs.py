@@ -18,7 +18,7 @@ Generated from the parsers by `python tools/cli_docs.py`; do not edit.
 Exit codes: 0 done · 1 a metier error (one line on stderr, nothing on stdout) · 2 wrong usage · 130 interrupted.
 
 Every verb takes `--json` (one JSON object with a `schema` field, and nothing else on stdout), `--quiet`, `--home DIR`, and `--set KEY=VALUE` for any setting of `metier config`. Progress and remarks go to stderr; bars are drawn on a terminal only; `NO_COLOR` is honoured.
-"""
+"""  # noqa: E501
 
 
 def page() -> str:

@@ -2,7 +2,8 @@
 
 The failure policy, stated once. The first stage fails → an empty slate whose note says why. A later one fails → the
 slate as it was before it; where that stage is the gate, nothing is *loaded*: what would have been loaded is offered.
-Disclosure fails → no text. A log that cannot be written or a body that cannot be read is a warning: the answer goes out.
+Disclosure fails → no text. A log that cannot be written, or a body that cannot be read, is a warning: the answer goes
+out.
 """
 
 from __future__ import annotations
