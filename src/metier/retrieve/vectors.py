@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import os
 import re
-import secrets
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -146,7 +145,7 @@ class VectorCache:
         try:
             if self._own is None:
                 self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-                self._own = self.folder / f"{time.strftime('%Y%m%d')}-{os.getpid()}-{secrets.token_hex(4)}.vec"
+                self._own = self.folder / f"{time.strftime('%Y%m%d')}-{os.getpid()}-{os.urandom(4).hex()}.vec"
             with self._own.open("ab") as file:
                 file.write(records.tobytes())
                 file.flush()
@@ -163,7 +162,7 @@ class VectorCache:
         old = list(self._settled(time.time() if now is None else now))
         if len(old) <= SEGMENTS:
             return
-        merged = self.folder / f"{time.strftime('%Y%m%d')}-{os.getpid()}-{secrets.token_hex(4)}.part"
+        merged = self.folder / f"{time.strftime('%Y%m%d')}-{os.getpid()}-{os.urandom(4).hex()}.part"
         seen: set[bytes] = set()
         with merged.open("wb") as file:
             for path in old:
