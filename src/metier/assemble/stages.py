@@ -116,7 +116,12 @@ def make_stage(
     if name == "rerank" and config.rerank:
         from metier.rerank.witness import LAMBDA, Rerank
 
-        return Rerank(graph=shop.graphs, encoder=encoder, lam=LAMBDA if config.lam is None else config.lam)
+        return Rerank(
+            graph=shop.graphs,
+            encoder=encoder,
+            lam=LAMBDA if config.lam is None else config.lam,
+            families=Families(opened.folder) if opened.index.vectors is not None else None,
+        )
     if name == "gate":
         from metier.gate.decide import Gate
 

@@ -44,9 +44,9 @@ COVERED = 0.35
 """Branch from which a requirement is called covered in the evidence."""
 ENCODED_CHARS = 300
 """Characters of a phrase that are encoded: a statement's point is in its first sentence."""
-FIRST = 10
-"""Candidates whose graph is read in any case: those people see. Of the others only near-copies can change places, so
-a cold process extracts a dozen graphs and not fifty."""
+FIRST = 3
+"""Candidates whose graph is read in any case: those an agent is shown first. Of the others only near-copies can change
+places, so a route reads a few graphs and not fifty (3 ms each, where none is stored)."""
 UNREADABLE = "its text could not be read"
 PLAIN = "not read, since it is nobody's look-alike and not among the first"
 SHOWN = 3
@@ -64,6 +64,8 @@ class Rerank:
     encoder: Encoder | None = None
     lam: float = LAMBDA
     general: float = GENERAL
+    families: Mapping[str, str] | None = None
+    """Skill id → its family of look-alikes, as the index knows it; None: bodies are compared line by line."""
 
     name: ClassVar[str] = "rerank"
 
@@ -97,6 +99,8 @@ class Rerank:
 
     def _worth_reading(self, order: Sequence[Candidate]) -> frozenset[int]:
         """The first candidates, and near-copies of each other wherever they stand; all where outlines are unknown."""
+        if self.families is not None:
+            return frozenset(range(min(FIRST, len(order)))) | _relatives(order, self.families)
         outline = getattr(self.graph, "outline", None)
         if outline is None:
             return frozenset(range(len(order)))
@@ -139,6 +143,16 @@ class Rerank:
         best_first = sorted(range(len(have)), key=lambda m: (-score[have[m]], order[have[m]].skill.id))
         chosen = cover(judged.values, best_first, judged.groups)
         return tuple(order[have[m]].skill.id for m in chosen)
+
+
+def _relatives(order: Sequence[Candidate], families: Mapping[str, str]) -> frozenset[int]:
+    """Places of the candidates that share a family with another one."""
+    members: dict[str, list[int]] = {}
+    for i, candidate in enumerate(order):
+        family = families.get(candidate.skill.id)
+        if family is not None:
+            members.setdefault(family, []).append(i)
+    return frozenset(i for places in members.values() if len(places) > 1 for i in places)
 
 
 def _readable(graph: Callable[[Skill], Read], skill: Skill) -> Read | None:
