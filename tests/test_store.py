@@ -139,3 +139,14 @@ def test_a_store_of_a_newer_metier_is_left_alone(tmp_path: Path) -> None:
         connection.execute("PRAGMA user_version = 9999")
     with pytest.raises(StoreError, match=r"newer metier.*upgrade"):
         fact(Store(tmp_path / "store.db"), "a")
+
+
+def test_a_commit_that_fails_leaves_no_transaction_open(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s.db")
+    store.write("CREATE TABLE parents (n INTEGER PRIMARY KEY)")
+    store.write("CREATE TABLE t (n INTEGER REFERENCES parents (n) DEFERRABLE INITIALLY DEFERRED)")
+    store.rows("PRAGMA foreign_keys = ON")
+    with pytest.raises(StoreError):
+        store.write("INSERT INTO t VALUES (1)")  # refused only at the commit
+    store.write("INSERT INTO parents VALUES (1)")
+    assert [row["n"] for row in store.rows("SELECT n FROM t")] == []

@@ -83,13 +83,8 @@ class Store:
         with self._named("written"):
             connection = self._connection()
             connection.execute("BEGIN IMMEDIATE")
-            try:
+            with _whole(connection):
                 yield connection
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
-                raise
-            connection.execute("COMMIT")
 
     def write(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> int:
         """One statement in a transaction of its own; the number of rows it touched."""
@@ -118,15 +113,23 @@ def _migrate(connection: sqlite3.Connection) -> None:
     for path in sorted(_MIGRATIONS.glob("[0-9]*.sql")):
         number = int(path.name[:4])
         connection.execute("BEGIN IMMEDIATE")  # another process may have migrated while this one waited
-        try:
+        with _whole(connection):
             if connection.execute("PRAGMA user_version").fetchone()[0] < number:
                 for statement in _statements(path.read_text(encoding="utf-8")):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {number}")
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
+
+
+@contextmanager
+def _whole(connection: sqlite3.Connection) -> Iterator[None]:
+    """The open transaction is committed at the end; whatever stops that, a full disk included, takes it back."""
+    try:
+        yield
         connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -142,9 +142,8 @@ def collect(
                     result.recorded += done.recorded
                     notes += done.notes
                     progress(result.recorded)
-        except BaseException:
-            children.stop()
-            raise
+        finally:
+            children.stop()  # whatever ended the loop, no agent runs on
     result.open = plan.left - result.recorded
     result.capped = ledger.full
     result.notes = tuple(notes)
