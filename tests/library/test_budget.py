@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metier.library.budget import HOSTS, listing
+from metier.disclose import CARD_WIDTH, Disclose
+from metier.library.budget import CARD_LINE, CARDS, HOSTS, listing
 from metier.types import Skill
 
 CLAUDE, CODEX, OPENCLAW = HOSTS["claude-code"], HOSTS["codex"], HOSTS["openclaw"]
@@ -91,3 +92,7 @@ def test_every_skill_is_in_exactly_one_group_and_the_budget_is_kept(
 @pytest.mark.parametrize("host", list(HOSTS))
 def test_a_host_is_found_under_its_name(host: str) -> None:
     assert HOSTS[host].name == host
+
+
+def test_a_card_of_the_estimate_is_as_wide_as_a_card_that_is_shown() -> None:
+    assert (CARD_WIDTH, Disclose(lambda skill: "").cards) == (CARD_LINE, CARDS)

@@ -18,8 +18,8 @@ WINDOW = 200_000
 """Tokens of context assumed where the agent's model is unknown."""
 CARDS = 5
 """Cards that a route shows at most (methods 5.3)."""
-CARD_LINE = 160
-"""Characters of the one line on a card."""
+CARD_LINE = 220
+"""Characters of the one line on a card, as `disclose.CARD_WIDTH` has them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,11 +65,6 @@ class Parsed:
         """What an agent's own listing shows: the description, then `when_to_use`."""
         return f"{self.description} {self.when_to_use}".strip() if self.when_to_use else self.description
 
-    @property
-    def match_description(self) -> str:
-        """The listing text without its negative scope: what a request is matched with."""
-        return negative.without(self.text_for_listing, self.excludes)
-
 
 def parse(data: bytes, *, path: str, folder: str) -> Parsed:
     """Whatever the bytes hold: `path` names the file in its problems, `folder` names a skill that has no name."""
