@@ -287,7 +287,7 @@ class Config:
     """Per skill id, name or family."""
     explore: float = 0.0
     seed: int = 0
-    cold_tokens: int = 6000
+    cold_tokens: int = 20_000
     """A body above this many tokens with no evidence is skipped for its cost (methods 3.4)."""
     exchange: float | None = None
     """Success points per 1,000 tokens that a load must earn; None: cost plays no part."""

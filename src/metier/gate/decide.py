@@ -63,7 +63,7 @@ class Gate:
     etas: Mapping[str, float] = field(default_factory=dict)
     explore: float = 0.0
     seed: int = 0
-    cold_tokens: int = 6000
+    cold_tokens: int = 20_000
     exchange: float | None = None
     stale: Literal["ignore", "discount"] = "ignore"
     safety_critical: frozenset[str] = frozenset()
