@@ -79,6 +79,22 @@ def test_route_explains_itself_to_people_and_says_what_earns_a_load(cli: Cli) ->
     assert "dense" in out and "What the agent gets" in out and "Nothing is loaded by itself yet" in out
 
 
+@pytest.mark.parametrize(
+    ("task", "first"),
+    [("fill in this scanned tax form", "pdf-forms"), ("turn these invoices into one table", "pdf-tables"),
+     ("clean this csv", "csv-cleaning"), ("slow query", "sql-tuning"), ("create a docker image", "docker-slim")],
+)  # fmt: skip
+def test_the_short_requests_of_our_own_pages_find_their_skill(cli: Cli, task: str, first: str) -> None:
+    assert cli.json("route", task)["candidates"][0]["name"] == first
+
+
+@pytest.mark.parametrize("task", ["thanks, that was quick!", "what is 17 * 23?", "good morning", "ja, mach das bitte"])
+def test_small_talk_gets_nothing_and_a_reason(cli: Cli, task: str) -> None:
+    """Field report 3: 103 skills cost 3,000 tokens even for a greeting."""
+    found = cli.json("route", task)
+    assert found["text"] == "" and "nothing relevant: nearest was" in found["note"]
+
+
 def test_only_retrieve_leaves_the_gate_out(cli: Cli) -> None:
     found = cli.json("route", "clean this csv", "--only", "retrieve")
     assert [s["stage"] for s in found["steps"]] == ["retrieve", "disclose"]

@@ -171,11 +171,11 @@ def test_what_is_missing_is_said_once_and_lacking_files_are_counted(tmp_path):
 
 
 def test_a_costly_body_of_a_cold_family_is_skipped_unless_it_was_named(tmp_path):
-    b, big = bank(tmp_path), skill("big", body_tokens=7000)
+    b, big = bank(tmp_path), skill("big", body_tokens=27_000)
     assert verdicts(gate(b)(slate([big]))) == {"big": ("skip", "cost")}
     named = Evidence("retrieve", 1.0, "named", {"named": True})
     assert verdicts(gate(b)(slate([big], evidence=[named]))) == {"big": ("offer", "no-evidence")}
-    assert verdicts(gate(b, cold_tokens=7000)(slate([big]))) == {"big": ("offer", "no-evidence")}
+    assert verdicts(gate(b, cold_tokens=27_000)(slate([big]))) == {"big": ("offer", "no-evidence")}
     assert "name it in the request" in str(what_earns_it(gate(b)(slate([big]))))
 
 

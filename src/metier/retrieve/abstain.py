@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 READABLE_SHARE = 0.5
 """An encoder that knows less than this share of a request: its vector says nothing, the lexical channel decides."""
+CLEAR = 0.6
+"""A skill this near is an answer, whatever the message reads like: 99% of needless ones stay below at 12,610 skills."""
 WORDS_COUNTED = 12
 """Longer is no more a request than this: people also tell long stories that want nothing (decision 0033)."""
 JUDGES = Path(__file__).parent / "data" / "judges.json"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metier.errors import EncoderError, IndexProblem
-from metier.retrieve.abstain import Judge, floor_at, judge_of, reads
+from metier.retrieve.abstain import CLEAR, Judge, floor_at, judge_of, reads
 from metier.retrieve.bm25 import query_weights
 from metier.retrieve.fuse import POOL, fused, pool, reciprocal_rank, union, z
 from metier.retrieve.names import Named
@@ -181,7 +181,7 @@ class _Asked:
         if judge is not None:
             odds = judge.needed(self.raw, cosine, len(self.words), self.index.size)
             self.sure = 1.0 / (1.0 + math.exp(-odds))
-            if odds >= 0:
+            if odds >= 0 or cosine >= CLEAR:
                 return None
             why = f"cosine {cosine:.2f}, and it reads like a message that needs no skill"
         else:
