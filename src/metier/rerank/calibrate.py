@@ -33,6 +33,9 @@ BUDGET = 0.2
 COUNTED = frozenset(("check", "person", "ci"))
 """Origins whose outcomes may teach: not an agent's own report, not a third party's summary (methods 3.14)."""
 
+OPAQUE = ("id:", "sha256:", "route:")
+"""Beginnings of a task whose text was not kept: there is no request to read."""
+
 Element = tuple[str, str]
 """(digest of the skill, id of the node or edge)."""
 Floats = NDArray[np.float64]
@@ -163,16 +166,17 @@ def recovery(clean: Floats, corrupt: Floats, repaired: Floats) -> float:
 
 
 def pairs_of(outcomes: Sequence[Outcome], graph: Callable[[str, str], SkillGraph | None]) -> list[Judged]:
-    """Judged pairs from recorded outcomes: of two skills used alone for one task, the one with more success is better.
+    """Judged pairs from recorded outcomes: of two skills used alone for one task by one stack, the more successful.
 
     Only origins that may teach count. `graph` maps (skill id, digest) to a graph, or None where it is gone.
     """
-    by_task: dict[str, dict[tuple[str, str], list[float]]] = {}
+    by_task: dict[tuple[str, str], dict[tuple[str, str], list[float]]] = {}
     for o in outcomes:
-        if o.arm == "use" and len(o.skills) == 1 and o.success is not None and o.origin in COUNTED:
-            by_task.setdefault(o.task, {}).setdefault((o.skills[0], o.digests[0]), []).append(o.success)
+        alone = o.arm == "use" and len(o.skills) == 1
+        if alone and o.success is not None and o.origin in COUNTED and not o.task.startswith(OPAQUE):
+            by_task.setdefault((o.stack, o.task), {}).setdefault((o.skills[0], o.digests[0]), []).append(o.success)
     found = []
-    for task, used in by_task.items():
+    for (_, task), used in by_task.items():
         means = sorted(((sum(v) / len(v), key) for key, v in used.items()), reverse=True)
         for i, (high, better) in enumerate(means):
             for low, worse in means[i + 1 :]:

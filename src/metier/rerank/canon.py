@@ -71,6 +71,11 @@ class Canons:
             made._users.setdefault(made.root(int(row["canon"])), set()).add(row["digest"])
         return made
 
+    @property
+    def merged(self) -> int:
+        """Expressions that another one stands for."""
+        return len(self._into)
+
     def root(self, n: int) -> int:
         """The expression that stands for expression `n`."""
         while n in self._into:

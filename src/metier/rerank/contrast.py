@@ -28,10 +28,14 @@ from metier.text import words
 ALIKE = 0.5
 """Share of the larger skill's statements that two look-alikes have in common [ours]: near-copies have over 0.8, skills
 of one author's template under 0.4."""
-MIN_STATEMENTS = 3
+MIN_STATEMENTS = 4
 """A text of fewer statements is too short to be called anyone's look-alike by what it shares."""
+MIN_TERMS = 2
+"""Terms of a statement that counts as shared: "Steps" and "Example" are headings of every other text."""
 MAX_VARIANTS = 80
 """Statements of one member that are read for the contrast; look-alikes differ in few."""
+ABOUT = 0.7
+"""Share of the nearest requirement's match from which a statement is about another requirement as well [ours]."""
 TURNED = 0.4
 """Share of a requirement's terms that a statement must have before its being turned round contradicts it [ours]."""
 MAX_ENCODED = 64
@@ -146,10 +150,16 @@ def agreement(one: _Statement, asked: _Asked) -> NDArray[np.float64]:
             mass[j] += weight
             refused[j] += weight * denied
             straight[j] += weight if polarity & (2 if denied else 1) else OPPOSED * weight
+    share = mass / np.array(asked.total)
+    nearest = ABOUT * share.max(initial=0.0)
     for j in np.flatnonzero(mass).tolist():
-        whole = mass[j] * (1.0 if (2.0 * refused[j] > mass[j]) == one.turned else OPPOSED)
         small = SMALL * len(asked.small[j] & one.small)
-        straight[j] = ((straight[j] + whole) / 2.0 + small) / (asked.total[j] + SMALL * len(asked.small[j]))
+        if share[j] >= nearest:
+            whole = mass[j] * (1.0 if (2.0 * refused[j] > mass[j]) == one.turned else OPPOSED)
+            straight[j] = (straight[j] + whole) / 2.0
+        else:  # another requirement is what the statement is about: whether it denies says nothing about this one
+            straight[j] = mass[j]
+        straight[j] = (straight[j] + small) / (asked.total[j] + SMALL * len(asked.small[j]))
     return straight
 
 
@@ -241,17 +251,20 @@ def _mass(keys: Iterable[int], asked: _Asked) -> tuple[NDArray[np.float64], NDAr
     return found, refused
 
 
-def groups(stack: Stack, extra: Sequence[tuple[int, int]] = ()) -> list[list[int]]:
+def groups(stack: Stack, families: Sequence[str | None] = ()) -> list[list[int]]:
     """Groups of two or more skills that share at least `ALIKE` of their statements, transitively.
 
-    `extra` are pairs known to be look-alikes from elsewhere.
+    Texts of fewer than `MIN_STATEMENTS` count only where both are of one family, as the index knows it.
     """
     n = len(stack.nodes) - 1
     counts, sizes = _overlaps(stack)
     larger = np.maximum(sizes[:, None], sizes[None, :])
-    close = (counts >= ALIKE * larger) & (np.minimum(sizes[:, None], sizes[None, :]) >= MIN_STATEMENTS)
-    alike = [(int(i), int(j)) for i, j in zip(*np.nonzero(np.triu(close, 1)), strict=True)]
-    return joined(n, (*alike, *extra))
+    enough = np.minimum(sizes[:, None], sizes[None, :]) >= MIN_STATEMENTS
+    for i, one in enumerate(families):
+        for j in range(i + 1, n):
+            enough[i, j] |= one is not None and one == families[j]
+    close = (counts >= ALIKE * larger) & (counts > 0) & enough
+    return joined(n, [(int(i), int(j)) for i, j in zip(*np.nonzero(np.triu(close, 1)), strict=True)])
 
 
 def joined(n: int, pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
@@ -291,8 +304,9 @@ def _overlaps(stack: Stack) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(statements that skills i < j share, statements of each skill); a statement counts once a skill."""
     n = len(stack.nodes) - 1
     each, _, place = stack.distinct
+    says = np.diff(stack.starts) >= MIN_TERMS
     holds = np.zeros((n, len(each)), dtype=bool)
-    holds[np.repeat(np.arange(n), np.diff(stack.nodes)), place] = True
+    holds[np.repeat(np.arange(n), np.diff(stack.nodes))[says], place[says]] = True
     shared = holds[:, holds.sum(axis=0) > 1]  # what one skill alone says cannot be shared
     # As integers, not as a matrix product: BLAS threads wait for each other on busy cores, bits do not.
     bits = [int.from_bytes(row.tobytes(), "big") for row in np.packbits(shared, axis=1)]

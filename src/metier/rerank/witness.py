@@ -44,9 +44,10 @@ COVERED = 0.35
 """Branch from which a requirement is called covered in the evidence."""
 ENCODED_CHARS = 300
 """Characters of a phrase that are encoded: a statement's point is in its first sentence."""
-FIRST = 3
-"""Candidates whose graph is read in any case: those an agent is shown first. Of the others only near-copies can change
-places, so a route reads a few graphs and not fifty (3 ms each, where none is stored)."""
+FIRST = 5
+"""Candidates whose graph is read in any case: as many as an agent is shown cards of, and the pool of a cover. Of the
+others only near-copies can change places, so a route reads a few graphs and not fifty (3 ms each, where none is
+stored)."""
 UNREADABLE = "its text could not be read"
 PLAIN = "not read, since it is nobody's look-alike and not among the first"
 SHOWN = 3
@@ -84,7 +85,8 @@ class Rerank:
         have = [i for i, r in enumerate(read) if r is not None]
         if not have:
             return replace(slate, candidates=tuple(c.found(_without(UNREADABLE)) for c in order))
-        judged = judge([r for r in read if r is not None], wanted, self._cosines(wanted))
+        kin = [self.families.get(order[i].skill.id) if self.families is not None else None for i in have]
+        judged = judge([r for r in read if r is not None], wanted, self._cosines(wanted), kin)
         text = z(np.array([c.score for c in order]))
         score = self._scores(text, judged, have)
         found = {i: position for position, i in enumerate(have)}
@@ -250,13 +252,16 @@ class Judged:
 
 
 def judge(
-    read: Sequence[Read], wanted: tuple[Need, ...], cosines: Callable[[Sequence[str]], Floats] | None = None
+    read: Sequence[Read],
+    wanted: tuple[Need, ...],
+    cosines: Callable[[Sequence[str]], Floats] | None = None,
+    families: Sequence[str | None] = (),
 ) -> Judged:
     """Witness, look-alike groups and contrasts of these skills for these needs (not empty)."""
     stacked = stack([r.arrays for r in read])
     phi, weights = matches(stacked, wanted)
     found = witness(stacked, phi, wanted)
-    alike = groups(stacked)
+    alike = groups(stacked, families)
     worth, lack = found.soft.copy(), np.zeros(len(read))
     contrasts: dict[int, tuple[Contrast, int]] = {}
     for group in alike:
