@@ -91,7 +91,7 @@ def blocked(
     row's request.
     """
     theirs = np.array([groups[d] for d in columns])
-    same = np.array([groups[d] for d in own])[:, None] == theirs[None, :]
+    same: np.ndarray[Any, np.dtype[np.bool_]] = np.array([groups[d] for d in own])[:, None] == theirs[None, :]
     for row, more in enumerate(also):
         if more:
             same[row] |= np.isin(theirs, list(more))
