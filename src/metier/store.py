@@ -150,8 +150,10 @@ def _remedy(error: Exception) -> str:
         return "make the folder writable, or set METIER_HOME to one that is"
     if "locked" in text or "busy" in text:
         return "another process holds it; repeat when that one has finished"
-    if "malformed" in text or "not a database" in text:
+    if any(said in text for said in ("malformed", "not a database", "already exists", "no such table", "no column")):
         return "move the file away (metier makes a new one) or restore it from a backup"
+    if isinstance(error, OSError):
+        return "set METIER_HOME to a folder that can be written"
     return "see the cause in parentheses"
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from metier.assemble.settings import SETTINGS, described, load
+from metier.assemble.workshop import Workshop
 from metier.errors import ConfigError
 from metier.types import Config
 
@@ -95,3 +96,57 @@ def test_every_setting_is_described_with_its_source(tmp_path: Path) -> None:
     env, cwd = setup(tmp_path, user="k = 3")
     rows = {key: (value, source) for key, value, source in described(load(env=env, cwd=cwd)[0])}
     assert rows["k"] == (3, str(tmp_path / "home" / "metier.toml")) and rows["budget"][1] == "default"
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [b"k = [", b"\xff\xfe\x00", b"k = 1\0", b"x = " + b"[" * 5000 + b"]" * 5000, b".".join([b"a"] * 3000) + b" = 1",
+     b"k = 1\n" + b"# x\n" * 300_000],
+)  # fmt: skip
+def test_a_strangers_broken_file_costs_nobody_an_answer(tmp_path: Path, broken: bytes) -> None:
+    env, cwd = setup(tmp_path, user="budget = 30")
+    (tmp_path / "repo" / "metier.toml").write_bytes(broken)
+    config, warnings = load(env=env, cwd=cwd)
+    assert config.budget == 30
+    assert all("metier.toml" in warning and "ignored" in warning for warning in warnings) and warnings
+
+
+@pytest.mark.parametrize("wrong", ['k = "x"', "k = -5", "k = inf", "k = 2020-01-01", "exclude = 5", "[skills]\na = 1"])
+def test_a_wrong_value_in_a_projects_file_is_a_warning_and_the_rest_of_it_counts(tmp_path: Path, wrong: str) -> None:
+    env, cwd = setup(tmp_path, project=f"cards = 4\n{wrong}")
+    config, warnings = load(env=env, cwd=cwd)
+    assert (config.cards, config.k, config.exclude) == (4, load(env={}, cwd=tmp_path)[0].k, ())
+    assert len(warnings) == 1 and warnings[0].endswith("it is ignored")
+
+
+def test_a_project_of_a_thousand_foreign_keys_is_told_in_few_lines(tmp_path: Path) -> None:
+    env, cwd = setup(tmp_path, project="\n".join(f"a{n} = 1" for n in range(1000)))
+    _, warnings = load(env=env, cwd=cwd)
+    assert len(warnings) < 30 and "980 more keys" in warnings[-1]
+
+
+@pytest.mark.skipif(not Path("/proc/kmsg").exists(), reason="needs a file that blocks its readers")
+def test_a_projects_file_that_links_to_a_device_or_to_proc_is_not_waited_for(tmp_path: Path) -> None:
+    env, cwd = setup(tmp_path, user="budget = 30")
+    for target in ("/proc/kmsg", "/dev/zero"):
+        (tmp_path / "repo" / "metier.toml").unlink()
+        (tmp_path / "repo" / "metier.toml").symlink_to(target)
+        assert load(env=env, cwd=cwd)[0].budget == 30
+
+
+def test_a_home_or_skills_of_an_unknown_user_or_of_an_impossible_name_break_nothing(tmp_path: Path) -> None:
+    env, cwd = setup(tmp_path, project='skills = ["~nobody-of-that-name/x", "a\\u0000b"]')
+    config, _ = load(env=env, cwd=cwd)
+    assert config.skills[0].endswith("~nobody-of-that-name/x")
+    for home in ("~nobody-of-that-name/x", "a" * 5000):
+        assert load(env={"METIER_HOME": home}, cwd=tmp_path)[0].home.endswith(home)
+    assert Workshop(config, cwd=cwd).router().warnings, "said, and the other places are still looked at"
+
+
+def test_a_project_that_names_a_file_that_is_no_library_hides_no_other_skills(tmp_path: Path) -> None:
+    env, cwd = setup(tmp_path, project='skills = ["/etc/passwd", "/dev/zero"]')
+    (cwd / "skills" / "pdf").mkdir(parents=True)
+    (cwd / "skills" / "pdf" / "SKILL.md").write_text("---\nname: pdf\ndescription: d\n---\nb\n", encoding="utf-8")
+    shop = Workshop(load(flags={"encoder": "hash"}, env=env, cwd=cwd)[0], cwd=cwd)
+    assert "pdf" in [s.name for s in shop.library.skills]
+    assert [w for w in shop.warnings if w.startswith("/etc/passwd: ")]

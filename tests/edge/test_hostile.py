@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from edge.material import project, workshop, write_skill
+from metier.assemble.views import spare
+from metier.assemble.workshop import Workshop
 from metier.disclose import fenced, how_to_load
 from metier.edge.cli.main import main
+from metier.errors import MetierError
 from metier.types import Skill
 
 posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX file names and descriptors")
@@ -128,7 +131,7 @@ def test_closed_standard_streams_end_no_verb_and_no_file_takes_their_place(tmp_p
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("verb", [["route", "fill in this pdf form"], ["config"]])
+@pytest.mark.parametrize("verb", [["route", "fill in this pdf form"], ["config", "--quiet"]])
 def test_an_answer_that_does_not_fit_the_disk_is_an_error_of_one_line(tmp_path: Path, verb: list[str]) -> None:
     with Path("/dev/full").open("wb") as full:
         done = metier(tmp_path, *verb, capture_output=False, stdout=full, stderr=subprocess.PIPE)
@@ -156,3 +159,67 @@ def test_an_error_that_names_a_path_with_a_newline_stays_on_one_line(
     assert main(["index", str(tmp_path / "no\nsuch\x1b[2J")]) == 1
     said = capsys.readouterr()
     assert said.out == "" and said.err.count("\n") == 1 and "%0A" in said.err and "\x1b" not in said.err
+
+
+@pytest.mark.parametrize("days", ["nan", "-1", "inf", "1e400"])
+def test_forget_takes_no_days_that_are_none_and_forgets_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], days: str
+) -> None:
+    assert main(["forget", f"--days={days}", "--yes", f"--home={tmp_path}"]) == 1
+    said = capsys.readouterr()
+    assert said.out == "" and "--days" in said.err and said.err.count("\n") == 1
+
+
+@posix
+def test_an_export_to_a_pipe_or_device_writes_into_it_and_does_not_take_its_place(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    done = metier(tmp_path, "bank", "export", str(pipe))
+    os.close(reader)
+    assert done.returncode == 0 and pipe.is_fifo(), done.stderr
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "kept" / "rows.jsonl")
+    assert metier(tmp_path, "bank", "export", str(tmp_path / "link")).returncode == 0
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "kept" / "rows.jsonl").is_file()
+
+
+def test_a_file_without_end_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import gzip
+
+    from metier.errors import InputError
+    from metier.gate import imports
+
+    monkeypatch.setattr(imports, "MOST", 1000)
+    bomb = tmp_path / "rows.jsonl.gz"
+    bomb.write_bytes(gzip.compress(b"\n" * 1_000_000))
+    with pytest.raises(InputError, match="over 1,000 bytes"):
+        imports.text_of(bomb)
+
+
+def test_an_encoder_that_cannot_be_opened_is_said_on_the_next_route_and_not_tried_on_each(tmp_path: Path) -> None:
+    shop = workshop(tmp_path, built=False, encoder=str(tmp_path / "no-model"), rescan=30)
+    assert shop.router().route("why is this postgres query slow").slate.candidates, "words alone answer"
+    assert shop.wants_refresh()
+    with pytest.raises(MetierError):
+        shop.refresh()
+    again = Workshop(shop.config, cwd=shop.cwd)
+    route = again.router().route("why is this postgres query slow")
+    assert [w for w in route.warnings if "no-model" in w] and route.slate.candidates
+    assert not again.wants_refresh()
+
+
+@posix
+def test_where_the_home_cannot_be_written_one_folder_stands_in_for_it_every_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    shops = [workshop(tmp_path, built=False, home=str(tmp_path / "file" / "home")) for _ in range(3)]
+    for shop in shops:
+        assert shop.router().route("why is this postgres query slow").slate.candidates
+        assert [w for w in shop.warnings if "cannot be written" in w]
+    made = [p for p in tmp_path.iterdir() if p.name.startswith("metier-")]
+    assert len(made) == 1 and made[0].stat().st_mode & 0o077 == 0
+    made[0].chmod(0o777)
+    assert spare() != made[0], "a folder that others can write is nobody's home"

@@ -29,9 +29,10 @@ def open(library: Library | None = None, *, config: Config | None = None, **sett
 
 def scan(*paths: str | os.PathLike[str]) -> Library:
     """The skills under these folders or in these JSONL files; with no path, those of the default places."""
+    from metier.assemble.settings import placed
     from metier.library.places import places
     from metier.library.scan import Root
     from metier.library.scan import scan as scan_roots
 
-    roots: Sequence[Root] = [Root(Path(p).expanduser().absolute(), "given") for p in paths]
+    roots: Sequence[Root] = [Root(placed(Path(p)), "given") for p in paths]
     return scan_roots(roots or places(Path.cwd(), os.environ))

@@ -112,7 +112,7 @@ def build_generation(
         and not full
         and _nothing_new(earlier, library, change, source, encoder)
     ):
-        view.note(at=time.time(), seconds=took)
+        view.note(at=time.time(), seconds=took, failed=None)
         return _built(library, change, 0, _name(encoder), current.name, began)
     part = view.begin()
     try:
@@ -140,7 +140,7 @@ def build_generation(
         view.drop(part)
         raise
     mark = source.written.mark if encoder is not None else ""
-    view.note(at=time.time(), seconds=took, complete=encoder is not None, written=mark)
+    view.note(at=time.time(), seconds=took, complete=encoder is not None, written=mark, failed=None)
     return _built(library, change, made.encoded, _name(encoder), final.name, began)
 
 

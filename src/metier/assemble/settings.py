@@ -20,6 +20,10 @@ from metier.types import Config
 FILE = "metier.toml"
 FLAG = "flag"
 """Source of what the command line says."""
+LIMIT = 1_000_000
+"""Bytes of a settings file; a longer one is none that a person wrote."""
+REFUSED_SHOWN = 20
+"""Keys of a project's file that are refused by name; the rest is counted."""
 HOSTS = ("generic", "cli", "mcp", "claude-code", "codex", "cursor", "opencode", "gemini", "openclaw", "qwen")
 
 
@@ -159,7 +163,7 @@ def load(
     """
     env = os.environ if env is None else env
     given = {key: value for key, value in (flags or {}).items() if value is not None}
-    home = Path(str(given.pop("home", "") or env.get("METIER_HOME") or _default_home())).expanduser().absolute()
+    home = placed(str(given.pop("home", "") or env.get("METIER_HOME") or _default_home()))
     config, sources, warnings = (
         Config(home=str(home)),
         {"home": "METIER_HOME" if env.get("METIER_HOME") else "default"},
@@ -168,10 +172,10 @@ def load(
     layers: list[tuple[str, Mapping[str, Any]]] = []
     project = _project_file(cwd or Path.cwd(), home)
     if project is not None:
-        allowed, refused = _allowed(_flat(_toml(project)), project)
+        allowed, refused = _of_project(project)
         layers.append((str(project), allowed))
         warnings += refused
-    if (home / FILE).is_file():
+    if _is_file(home / FILE):
         layers.append((str(home / FILE), _flat(_toml(home / FILE))))
     layers.append(("environment", {s.key: env[s.variable] for s in SETTINGS if env.get(s.variable)}))
     layers.append((FLAG, given))
@@ -201,21 +205,46 @@ def _project_file(cwd: Path, home: Path) -> Path | None:
     """The nearest `metier.toml` from `cwd` up to the repository's root; the user's own file is none."""
     for folder in (cwd, *cwd.parents):
         found = folder / FILE
-        if found.is_file() and folder != home:
+        if folder != home and _is_file(found):
             return found
         if (folder / ".git").exists():
             return None
     return None
 
 
+def placed(path: str | Path) -> Path:
+    """The absolute path; `~` is the home folder, and `~name` of nobody known stays as it was written."""
+    try:
+        return Path(path).expanduser().absolute()
+    except RuntimeError:
+        return Path(path).absolute()
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name too long for any file
+        return False
+
+
+def _read_file(path: Path) -> str:
+    """The text, without waiting for what only looks like a file (a link into /proc), and no more than there may be."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    with os.fdopen(descriptor, "rb") as file:
+        data = file.read(LIMIT + 1) or b""  # None where there is nothing to read yet
+    if len(data) > LIMIT:
+        raise OSError(f"it has over {LIMIT:,} bytes")
+    return data.decode("utf-8").replace("\r\n", "\n")
+
+
 def _toml(path: Path) -> Mapping[str, Any]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = _read_file(path)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read ({error}); make it a readable UTF-8 file") from error
     try:
         return _parsed(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: not valid TOML ({error}); mend that line") from error
 
 
@@ -235,25 +264,36 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in table.items():
         key = prefix + name.replace("_", "-")
-        if isinstance(value, Mapping) and key not in keys:
+        if isinstance(value, Mapping) and key not in keys and key.count(".") < 2:  # no setting lies deeper
             flat.update(_flat(value, key + "."))
         else:
             flat[key] = value
     return flat
 
 
-def _allowed(values: Mapping[str, Any], path: Path) -> tuple[dict[str, Any], list[str]]:
+def _of_project(path: Path) -> tuple[dict[str, Any], list[str]]:
+    """What a project's file sets, and warnings. It comes from strangers: what is wrong in it costs nobody an answer."""
+    try:
+        values = _flat(_toml(path))
+    except ConfigError as error:
+        return {}, [f"{error}; until then the project's file is ignored"]
     may = {s.key for s in SETTINGS if s.project}
-    refused = [
+    refused = [key for key in values if key not in may]
+    kept: dict[str, Any] = {}
+    warnings = [
         f"{path}: '{key}' is ignored: a project may set only {', '.join(sorted(may))}; put it into your own {FILE}"
-        for key in values
-        if key not in may
+        for key in refused[:REFUSED_SHOWN]
     ]
-    kept = {key: value for key, value in values.items() if key in may}
+    if len(refused) > REFUSED_SHOWN:
+        warnings.append(f"{path}: {len(refused) - REFUSED_SHOWN} more keys are ignored for the same reason")
+    for key in sorted(may & values.keys()):
+        try:
+            kept[key] = _read(named(key), values[key], str(path))
+        except ConfigError as error:
+            warnings.append(f"{error}; it is ignored")
     if "skills" in kept:  # relative to the file that names them
-        paths = _read(named("skills", str(path)), kept["skills"], str(path))
-        kept["skills"] = [str(path.parent / Path(p).expanduser()) for p in paths]
-    return kept, refused
+        kept["skills"] = [str(path.parent / (placed(p) if p.startswith("~") else p)) for p in kept["skills"]]
+    return kept, warnings
 
 
 def named(key: str, source: str = FLAG) -> Setting:
@@ -271,7 +311,7 @@ def named(key: str, source: str = FLAG) -> Setting:
 def _read(setting: Setting, value: Any, source: str) -> Any:
     try:
         return setting.read(value)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         what = (setting.read.__doc__ or "").strip()
         where = _where(setting.variable if source == "environment" else source)
         raise ConfigError(f"{where}'{setting.key}' is {value!r}; it takes {what}") from error

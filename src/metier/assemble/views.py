@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -127,6 +128,20 @@ class View:
             yield True
         finally:
             lock.release()
+
+
+def spare() -> Path:
+    """A home for one machine and user where the real one cannot be written: the same one each time, nobody else's."""
+    import tempfile
+
+    if hasattr(os, "getuid"):
+        mine = Path(tempfile.gettempdir(), f"metier-{os.getuid()}")
+        with suppress(OSError):
+            mine.mkdir(mode=0o700, exist_ok=True)
+            found = mine.lstat()  # anyone may make a folder of that name there, or a link
+            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:
+                return mine
+    return Path(tempfile.mkdtemp(prefix="metier-"))
 
 
 def _replace(path: Path, text: str) -> None:

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from metier.assemble.indexing import Built, Opened, Progress, Source, build_generation, no_progress, open_generation
-from metier.assemble.settings import FILE
+from metier.assemble.settings import FILE, placed
 from metier.assemble.stages import STAGES, make_router, make_stage
-from metier.assemble.views import View
+from metier.assemble.views import View, spare
 from metier.assemble.writing import Written, model, written
 from metier.errors import IndexProblem, InputError, MetierError, NotFound, StoreError
 from metier.router import Router
@@ -125,18 +125,18 @@ class Workshop:
         if self._given is not None:
             return [Root(Path(r), "given") for r in self._given.roots]
         if self._paths is not None:
-            return [Root(p.expanduser().absolute(), "given") for p in self._paths]
+            return [Root(placed(p), "given") for p in self._paths]
         from metier.library.places import places
 
         listed = [(path, f"leave it out of 'skills' in {FILE}") for path in self.config.skills]
         listed += [(path, f"run: metier index --forget {path}") for path in self.registered()]
         named = []
         for path, way_out in listed:
-            place = Path(path).expanduser().absolute()
-            if place.exists():
+            place = placed(path)
+            if usable(place):
                 named.append(Root(place, "given"))
             else:  # one folder that was moved must not hide all the others
-                self.warnings.append(f"{place}: no such folder or file; put it back, or {way_out}")
+                self.warnings.append(f"{place}: no folder of skills and no JSONL library; put it back, or {way_out}")
         return named + places(self.cwd, os.environ)
 
     @cached_property
@@ -151,7 +151,7 @@ class Workshop:
             self.warnings.append(
                 f"{self.home} cannot be written: nothing is kept; make it writable, or set METIER_HOME elsewhere"
             )
-            view = View.of(Path(tempfile.mkdtemp(prefix="metier-")), keys, self.config.encoder)
+            view = View.of(spare(), keys, self.config.encoder)
         return view
 
     def registered(self) -> list[str]:
@@ -164,7 +164,7 @@ class Workshop:
 
     def register(self, paths: Sequence[Path]) -> None:
         """These paths are part of every view from now on. Raises `InputError` for one that does not exist."""
-        wanted = [str(p.expanduser().absolute()) for p in paths]
+        wanted = [str(placed(p)) for p in paths]
         for path in wanted:
             if not Path(path).exists():
                 raise InputError(f"{path}: no such folder or file; give a folder of skills or a JSONL library")
@@ -172,7 +172,7 @@ class Workshop:
 
     def unregister(self, paths: Sequence[Path]) -> None:
         """These paths are no longer registered."""
-        gone = {str(p.expanduser().absolute()) for p in paths}
+        gone = {str(placed(p)) for p in paths}
         have = fact(self.store, "roots", [])
         unknown = gone - set(have)
         if unknown:
@@ -268,8 +268,12 @@ class Workshop:
         with self.view.lock(wait=600.0 if patient else 0.0) as mine:
             if not mine:
                 raise IndexProblem(f"{self.view.folder}: another metier is indexing these skills; try again later")
-            made = None if self._evaluating else written(self.llm, self.store, self.encoder, self.body)
-            built = build_generation(self._source(made), self.encoder, full=full, progress=progress)
+            try:
+                made = None if self._evaluating else written(self.llm, self.store, self.encoder, self.body)
+                built = build_generation(self._source(made), self.encoder, full=full, progress=progress)
+            except MetierError as error:
+                self.view.note(at=time.time(), failed=str(error))
+                raise
         self._tidy_log()
         return built
 
@@ -287,7 +291,8 @@ class Workshop:
     def wants_refresh(self) -> bool:
         """Whether the index lacks vectors, or was last compared with the folders `config.rescan` seconds ago."""
         facts = self.view.facts()
-        return not facts.get("complete") or time.time() - float(facts.get("at", 0.0)) > self.config.rescan
+        lacking = not facts.get("complete") and not facts.get("failed")  # what failed is tried again, but not each time
+        return lacking or time.time() - float(facts.get("at", 0.0)) > self.config.rescan
 
     def refresh_behind(self) -> None:
         """One detached process brings the index up to date; this one does not wait for it."""
@@ -334,6 +339,11 @@ class Workshop:
         """A small library is compared with its folders now, so that an added skill is found at once."""
         facts = self.view.facts()
         due = time.time() - float(facts.get("at", 0.0)) > self.config.rescan
+        if (
+            facts.get("failed")
+            and (told := f"the last attempt to index failed: {facts['failed']}") not in self.warnings
+        ):
+            self.warnings.append(told)
         if self._given is None and facts.get("complete") and due and float(facts.get("seconds", 1.0)) < INLINE_SECONDS:
             try:
                 self.refresh(progress=progress, patient=False)
@@ -364,6 +374,19 @@ def _nearest(skills: Sequence[Skill], name: str) -> tuple[str, tuple[str, ...]]:
     close = list(dict.fromkeys([*close, *sorted(n for n in names if name and name.lower() in n.lower())]))[:5]
     hint = "; did you mean one of these?" if close else "; `metier doctor` lists what was found and where"
     return f"there is no skill '{name}' among {len(skills)}{hint}", tuple(names[c] for c in close)
+
+
+def usable(place: Path) -> bool:
+    """Whether skills can be looked for there: a folder that may be read, a JSONL library, or a SKILL.md."""
+    try:
+        if place.is_dir() or not place.is_file():
+            return place.is_dir() and os.access(place, os.R_OK)
+    except (OSError, ValueError):  # a name that no file can have
+        return False
+    from metier.library.folder import is_marker
+    from metier.library.rows import is_library
+
+    return is_library(place.name) or is_marker(place.name)
 
 
 def _writable(home: Path) -> bool:

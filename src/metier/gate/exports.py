@@ -176,8 +176,13 @@ def _write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    """The file holds the text, whole or not at all."""
+    """The file holds the text, whole or not at all; a pipe or a device gets it as it comes."""
+    if path.exists() and not path.is_file():
+        with path.open("w", encoding="utf-8") as stream:  # replacing /dev/stdout would take it from everyone
+            stream.write(text)
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
+    path = path.resolve()  # a link stays a link
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".metier-", delete=False) as file:
         file.write(text)
         file.flush()

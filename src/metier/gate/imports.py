@@ -108,13 +108,19 @@ def _key(source: Any, outcome: Outcome) -> str:
 _Made = tuple[str, Any, "list[Row] | str"]
 """Where in the file, what is there, and its rows or why there are none."""
 
+MOST = 1 << 29
+"""Bytes of a file, unpacked, that are read: a million rows have less, a device or a compressed bomb has no end."""
+
 
 def text_of(path: Path) -> str:
     """The text of a plain, .gz or .xz file. Raises `InputError` when it cannot be read."""
     opener: Any = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
     try:
         with opener(path, "rb") as file:
-            return str(file.read().decode("utf-8-sig"))
+            data: bytes = file.read(MOST + 1)
+        if len(data) > MOST:
+            raise InputError(f"{path}: it has over {MOST:,} bytes; give the outcomes in several files")
+        return data.decode("utf-8-sig")
     except FileNotFoundError as error:
         raise InputError(f"{path}: there is no such file") from error
     except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError) as error:

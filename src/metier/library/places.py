@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from metier.library.folder import SKIP
@@ -30,7 +31,11 @@ PLUGIN_DEPTH = 6
 def places(cwd: Path, env: Mapping[str, str]) -> list[Root]:
     """Every default place, present or not, strongest first: the project's, the person's, then the plugins'."""
     home = Path(env.get("HOME") or env.get("USERPROFILE") or Path.home())
-    claude = Path(env["CLAUDE_CONFIG_DIR"]).expanduser() if env.get("CLAUDE_CONFIG_DIR") else home / ".claude"
+    claude = home / ".claude"
+    if env.get("CLAUDE_CONFIG_DIR"):
+        claude = Path(env["CLAUDE_CONFIG_DIR"])
+        with suppress(RuntimeError):  # the ~ of a user whom nobody knows
+            claude = claude.expanduser()
     user = [Root(claude / "skills", "user"), *(Root(home / place, "user") for place in USER)]
     taken = {root.path for root in user}
     project = [Root(folder / place, "project") for folder in _upward(cwd, home) for place in PROJECT]

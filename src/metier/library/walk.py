@@ -131,7 +131,7 @@ class Walk:
         if folder:
             self.links.append((index, each.path, relative, depth))
         elif dead and not is_marker(each.name):
-            self._problem(each.path, "dead-link", f"a link leads to '{Path(each.path).readlink()}', which is not there",
+            self._problem(each.path, "dead-link", f"a link leads to '{_target(each.path)}', which is not there",
                           "remove it, or restore what it leads to")  # fmt: skip
 
     def _enter(self, each: os.DirEntry[str], real: str, owners: list[tuple[int, list[Stat]]], *, follow: bool) -> None:
@@ -159,3 +159,11 @@ class Walk:
 
     def _problem(self, path: str, code: str, message: str, remedy: str) -> None:
         self.problems.append(Problem(path, 0, code, message, remedy))
+
+
+def _target(path: str) -> str:
+    """What a link says it leads to."""
+    try:
+        return str(Path(path).readlink())
+    except OSError:  # /proc has links that nobody may read
+        return "a place that cannot be read"

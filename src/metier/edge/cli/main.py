@@ -130,6 +130,10 @@ def main(words: Sequence[str]) -> int:
     except Exception as error:  # the edge's last net: whatever breaks, one line and an exit code
         if os.environ.get(TRACEBACK):
             raise
+        if isinstance(error, OSError) and error.filename is not None:
+            what = f"{error.filename}: {error.strerror}; see that it can be read and written, or name another place"
+            screen.error(f"metier {verb}: {what}")
+            return 1
         cause = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         screen.error(f"metier {verb}: failed unexpectedly ({cause}); report what it prints with {TRACEBACK}=1 set")
         return 1

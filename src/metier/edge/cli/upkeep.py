@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 FINDINGS_SHOWN = 3
 """Findings of each kind on the first screen."""
 NAMES_SHOWN = 8
+MOST_DAYS = 36_500
+"""As for `log.days`."""
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
@@ -66,6 +68,8 @@ def add_forget(parser: argparse.ArgumentParser) -> None:
 
 
 def run_forget(args: argparse.Namespace, screen: Screen) -> int:
+    if args.days is not None and not 0 <= args.days <= MOST_DAYS:
+        raise InputError(f"--days: {args.days:g} is no number of days; give one from 0 to {MOST_DAYS:,}")
     shop = Workshop(args.config)
     before = None if args.days is None else time.time() - args.days * 86400
     what = "every route and event" if before is None else f"routes and events older than {args.days:g} days"
