@@ -144,7 +144,7 @@ def _statements(script: str) -> Iterator[str]:
 
 def _remedy(error: Exception) -> str:
     text = str(error).lower()
-    if "full" in text or "no space" in text:
+    if "full" in text or "no space" in text or "disk i/o" in text:
         return "free some disk space and repeat; what was acknowledged before is kept"
     if "readonly" in text or "read-only" in text or "permission" in text or "unable to open" in text:
         return "make the folder writable, or set METIER_HOME to one that is"

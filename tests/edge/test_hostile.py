@@ -13,7 +13,9 @@ from metier.assemble.views import spare
 from metier.assemble.workshop import Workshop
 from metier.disclose import fenced, how_to_load
 from metier.edge.cli.main import main
+from metier.edge.hooks.answer import answer
 from metier.errors import MetierError
+from metier.library.rows import Spool
 from metier.types import Skill
 
 posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX file names and descriptors")
@@ -223,3 +225,46 @@ def test_where_the_home_cannot_be_written_one_folder_stands_in_for_it_every_time
     assert len(made) == 1 and made[0].stat().st_mode & 0o077 == 0
     made[0].chmod(0o777)
     assert spare() != made[0], "a folder that others can write is nobody's home"
+
+
+def test_a_disk_without_room_for_an_index_does_not_cost_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from metier.errors import LibraryError
+    from metier.library import catalogue
+
+    (tmp_path / "spare").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "spare"))
+    shop, write = workshop(tmp_path, built=False), catalogue.write
+
+    def full(library: object, folder: Path) -> None:
+        if folder.is_relative_to(shop.home):
+            raise LibraryError(f"{folder}: the catalogue cannot be written (No space left on device)")
+        write(library, folder)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(catalogue, "write", full)
+    route = shop.router().route("why is this postgres query slow")
+    assert route.slate.candidates[0].skill.name == "sql-tuning"
+    assert [w for w in route.warnings if "No space left" in w]
+
+
+def test_a_hook_whose_store_cannot_be_read_still_answers(tmp_path: Path) -> None:
+    shop = workshop(tmp_path)
+    shop.store.path.unlink()
+    shop.store.path.mkdir()
+    again = Workshop(shop.config, cwd=shop.cwd)
+    event = {"hook_event_name": "UserPromptSubmit", "prompt": "why is this postgres query slow", "session_id": "s"}
+    assert "sql-tuning" in json.dumps(answer(event, again, host="claude-code"))
+
+
+def test_a_spool_that_does_not_fit_the_disk_leaves_nothing_there(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, "a.jsonl", "s")
+
+    class Full:
+        def close(self) -> None:
+            raise OSError(28, "No space left on device")
+
+    spool.file.close()
+    spool.file = Full()  # type: ignore[assignment]
+    spool.__exit__()
+    assert list(tmp_path.iterdir()) == []

@@ -23,6 +23,8 @@ KEPT = 2
 """Generations kept: the current one, and the one that slower readers may still hold open."""
 ABANDONED_SECONDS = 3600.0
 """A half-written generation older than this belonged to an indexer that died."""
+NUMBERS = ("at", "seconds", "asked")
+"""Facts that are numbers, or the file that holds them is none of ours."""
 LOCK_SECONDS = 600.0
 """How long one indexer waits for another on the same view."""
 
@@ -55,7 +57,7 @@ class View:
         """What the last look at the roots found out: `at`, `seconds`, `complete`; empty when nothing is known."""
         with suppress(OSError, ValueError):
             found = json.loads((self.folder / "facts.json").read_text(encoding="utf-8"))
-            if isinstance(found, dict) and all(isinstance(found.get(k, 0.0), int | float) for k in ("at", "seconds")):
+            if isinstance(found, dict) and all(isinstance(found.get(k, 0.0), int | float) for k in NUMBERS):
                 return found
         return {}
 
@@ -142,6 +144,31 @@ def spare() -> Path:
             if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:
                 return mine
     return Path(tempfile.mkdtemp(prefix="metier-"))
+
+
+def usable(place: Path) -> bool:
+    """Whether skills can be looked for there: a folder that may be read, a JSONL library, or a SKILL.md."""
+    try:
+        if place.is_dir() or not place.is_file():
+            return place.is_dir() and os.access(place, os.R_OK)
+    except (OSError, ValueError):  # a name that no file can have
+        return False
+    from metier.library.folder import is_marker
+    from metier.library.rows import is_library
+
+    return is_library(place.name) or is_marker(place.name)
+
+
+def writable(home: Path) -> bool:
+    """Whether a file can be made in `home`, which is made if need be."""
+    try:
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        import tempfile
+
+        with tempfile.TemporaryFile(dir=home):
+            return True
+    except OSError:
+        return False
 
 
 def _replace(path: Path, text: str) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from metier.assemble.indexing import Built, Opened, Progress, Source, build_generation, no_progress, open_generation
 from metier.assemble.settings import FILE, placed
 from metier.assemble.stages import STAGES, make_router, make_stage
-from metier.assemble.views import View, spare
+from metier.assemble.views import View, spare, usable, writable
 from metier.assemble.writing import Written, model, written
 from metier.errors import IndexProblem, InputError, MetierError, NotFound, StoreError
 from metier.router import Router
@@ -147,7 +146,7 @@ class Workshop:
         keys += ["library"] if self._given is not None else []
         keys += ["evaluating"] if self._evaluating else []
         view = View.of(self.home, keys, self.config.encoder)
-        if view.current() is None and not _writable(self.home):
+        if view.current() is None and not writable(self.home):
             self.warnings.append(
                 f"{self.home} cannot be written: nothing is kept; make it writable, or set METIER_HOME elsewhere"
             )
@@ -244,7 +243,12 @@ class Workshop:
                     if current == failed:  # else indexers were quick: it was replaced, and removed, while being opened
                         self.warnings.append(f"the index is built anew: {error}")
                         break
-            build_generation(self._source(), None, full=True)
+            try:
+                build_generation(self._source(), None, full=True)
+            except MetierError as error:  # a full disk: what has room elsewhere is answered from there
+                self.warnings.append(f"nothing is kept: {error}")
+                self.view = View(spare() / "views" / self.view.folder.name)
+                build_generation(self._source(), None, full=True)
             made = self.view.current()
             if made is None:
                 raise IndexProblem(f"{self.view.folder}: the index could not be written; see the warnings above")
@@ -374,26 +378,3 @@ def _nearest(skills: Sequence[Skill], name: str) -> tuple[str, tuple[str, ...]]:
     close = list(dict.fromkeys([*close, *sorted(n for n in names if name and name.lower() in n.lower())]))[:5]
     hint = "; did you mean one of these?" if close else "; `metier doctor` lists what was found and where"
     return f"there is no skill '{name}' among {len(skills)}{hint}", tuple(names[c] for c in close)
-
-
-def usable(place: Path) -> bool:
-    """Whether skills can be looked for there: a folder that may be read, a JSONL library, or a SKILL.md."""
-    try:
-        if place.is_dir() or not place.is_file():
-            return place.is_dir() and os.access(place, os.R_OK)
-    except (OSError, ValueError):  # a name that no file can have
-        return False
-    from metier.library.folder import is_marker
-    from metier.library.rows import is_library
-
-    return is_library(place.name) or is_marker(place.name)
-
-
-def _writable(home: Path) -> bool:
-    """Whether a file can be made in `home`, which is made if need be."""
-    try:
-        home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.TemporaryFile(dir=home):
-            return True
-    except OSError:
-        return False

@@ -16,6 +16,7 @@ import shutil
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -172,7 +173,8 @@ class Spool:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.file.close()
+        with suppress(OSError):  # what it still held does not fit a full disk, and is thrown away
+            self.file.close()
         shutil.rmtree(self.work, ignore_errors=True)
 
     def add(self, row_id: str, body: str) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier.edge.hooks.chatter import needless
 from metier.edge.hooks.used import happened, read_turn, seen_in
-from metier.errors import IndexProblem
+from metier.errors import IndexProblem, StoreError
 from metier.store import Store, compacted, fact, set_fact
 from metier.text import count_tokens, one_line
 from metier.types import UNKNOWN_STACK, Candidate, Level, Skill, Slate, Verdict
@@ -158,7 +158,12 @@ def _stack(event: Mapping[str, Any], shop: Workshop, host: str) -> str:
         return shop.config.stack
     session = _session(event)
     said = _said_stack(event, host)
-    return said or (str(fact(shop.store, f"session:{session}", UNKNOWN_STACK)) if session else UNKNOWN_STACK)
+    if said or not session:
+        return said or UNKNOWN_STACK
+    try:
+        return str(fact(shop.store, f"session:{session}", UNKNOWN_STACK))
+    except StoreError:  # a full disk or a read-only home costs the memory, not the answer
+        return UNKNOWN_STACK
 
 
 def _ready(shop: Workshop) -> bool:
