@@ -152,15 +152,34 @@ def agreement(one: _Statement, asked: _Asked) -> NDArray[np.float64]:
             straight[j] += weight if polarity & (2 if denied else 1) else OPPOSED * weight
     share = mass / np.array(asked.total)
     nearest = ABOUT * share.max(initial=0.0)
+    sides = _sides(one, asked)
     for j in np.flatnonzero(mass).tolist():
         small = SMALL * len(asked.small[j] & one.small)
-        if share[j] >= nearest:
+        if sides is not None:
+            straight[j] = mass[j] * (1.0 if sides else OPPOSED)
+        elif share[j] >= nearest:
             whole = mass[j] * (1.0 if (2.0 * refused[j] > mass[j]) == one.turned else OPPOSED)
             straight[j] = (straight[j] + whole) / 2.0
         else:  # another requirement is what the statement is about: whether it denies says nothing about this one
             straight[j] = mass[j]
         straight[j] = (straight[j] + small) / (asked.total[j] + SMALL * len(asked.small[j]))
     return straight
+
+
+def _sides(one: _Statement, asked: _Asked) -> bool | None:
+    """Whether a statement denies what the request denies; None where it has no term that the request denies.
+
+    What a request denies it says once and means; the things it is about it affirms in passing ("get me that cup … it
+    must not be covered"). So "do not cover the cup" agrees as a whole, although the cup itself is wanted.
+    """
+    for_it = against = 0.0
+    for key, polarity in one.terms.items():
+        weight = max((w for _, denied, w in asked.by_term.get(key, ()) if denied), default=0.0)
+        if polarity & 2 or one.turned:
+            for_it += weight
+        else:
+            against += weight
+    return None if for_it == against else for_it > against
 
 
 def contrast(
@@ -224,20 +243,20 @@ def _opposed(said: _Statement, instead: _Statement, asked: _Asked) -> tuple[floa
     if for_me.any():
         return None
     for_them, _ = _mass(theirs, asked)
-    about, refused = _mass(common, asked)
+    about, _ = _mass(common, asked)
     turned = [k for k in common if said.terms[k] != instead.terms[k]]
-    at_stake, refused_there = _mass(turned, asked) if turned else (about, refused)
+    at_stake, refused_there = _mass(turned or common, asked)
     best: tuple[float, int] | None = None
     if mine and for_them.any():
         strength = np.where(for_them > 0, for_them + about, -1.0)
         best = float(strength.max()), int(strength.argmax())
     if said.turned != instead.turned and at_stake.any():
-        sides = (2.0 * refused_there > at_stake) == instead.turned
-        enough = (at_stake > 0) & (about >= TURNED * np.array(asked.total))
-        weight = np.where(enough, about, 0.0)
-        with_them, with_me = np.where(sides, weight, 0.0), np.where(sides, 0.0, weight)
-        if with_them.max() > with_me.max() and (best is None or with_them.max() > best[0]):
-            best = float(with_them.max()), int(with_them.argmax())
+        denies = bool(refused_there.any())  # as in `_sides`: one denial outweighs affirmed mentions
+        enough = refused_there > 0 if denies else (at_stake > 0) & (about >= TURNED * np.array(asked.total))
+        if enough.any() and denies == instead.turned:
+            weight = np.where(enough, about, -1.0)
+            if best is None or weight.max() > best[0]:
+                best = float(weight.max()), int(weight.argmax())
     return best
 
 

@@ -228,7 +228,7 @@ def _correct(shop: Workshop, name: str, element: str, value: str) -> None:
     except ValueError:
         rho = -1.0
     if not 0.0 <= rho <= 1.0:
-        raise InputError(f"--set {name} {element} {value}: a reliability is a number from 0 to 1")
+        raise InputError(f"--correct {name} {element} {value}: a reliability is a number from 0 to 1")
     judge(shop.store, [(skill.digest, element, rho, "audit")], origin="person")
     shop.graphs.forget(skill.digest)
 
