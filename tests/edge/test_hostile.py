@@ -268,3 +268,18 @@ def test_a_spool_that_does_not_fit_the_disk_leaves_nothing_there(tmp_path: Path)
     spool.file = Full()  # type: ignore[assignment]
     spool.__exit__()
     assert list(tmp_path.iterdir()) == []
+
+
+@posix
+def test_an_interrupt_while_the_command_is_still_being_imported_shows_no_traceback(tmp_path: Path) -> None:
+    told = """
+import os, signal, sys
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == "metier.assemble.settings":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+import metier.edge.cli.main
+"""
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, timeout=60, check=False)
+    assert done.returncode == -2 and done.stderr == b""

@@ -2,11 +2,17 @@
 
 0 done · 1 a metier error (one line on stderr, nothing on stdout) · 2 wrong usage · 130 interrupted.
 """
+# ruff: noqa: E402: two things are to be settled before the rest is imported
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 
+_INTERRUPT = signal.getsignal(signal.SIGINT)
+with contextlib.suppress(ValueError):  # another thread's import is nobody's to interrupt
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while the rest is imported ends it without a traceback
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read once, when numpy loads: two spinning threads cost a second
 
 import argparse
@@ -19,6 +25,9 @@ from collections.abc import Sequence
 from metier.assemble import settings
 from metier.edge.cli.screen import Screen
 from metier.errors import ConfigError, MetierError
+
+with contextlib.suppress(ValueError, TypeError):
+    signal.signal(signal.SIGINT, _INTERRUPT)
 
 _HERE = "metier.edge.cli"
 VERBS: dict[str, tuple[str, str]] = {
