@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from metier.rerank.arrays import Stack
 from metier.rerank.maxmin import OPPOSED
 from metier.rerank.request import Need
-from metier.rerank.terms import DENY, code, listed, terms
+from metier.rerank.terms import DENY, OPPOSITE, code, listed, terms
 from metier.text import words
 
 ALIKE = 0.5
@@ -120,7 +120,7 @@ def _words(text: str) -> list[str]:
 def _turned(text: str) -> bool:
     """Whether the first clause that denies anything denies an odd number of times."""
     for clause in _CLAUSE.split(text):
-        times = sum(w in DENY or w in WEAKENING for w in _words(clause))
+        times = sum(w in DENY or w in WEAKENING or w in OPPOSITE for w in _words(clause))
         if times:
             return times % 2 == 1
     return False

@@ -68,6 +68,11 @@ SAME = {
     "picture": "image", "pictures": "image", "photo": "image", "photos": "image", "ci": "ci", "os": "os",
     "spreadsheet": "xlsx", "spreadsheets": "xlsx", "slides": "pptx", "slide": "pptx", "bug": "bug", "pr": "pullrequest",
     "prs": "pullrequest", "mr": "pullrequest", "email": "mail", "emails": "mail", "e-mail": "mail",
+    "overwrite": "change", "overwrites": "change", "overwriting": "change", "overwritten": "change",
+    "modify": "change", "modifies": "change", "modified": "change", "modifying": "change", "alter": "change",
+    "alters": "change", "altered": "change", "altering": "change", "rewrite": "change", "rewrites": "change",
+    "rewriting": "change", "rewritten": "change", "touch": "change", "touched": "change", "touches": "change",
+    "touching": "change", "erase": "delete", "erased": "delete", "wipe": "delete", "wiped": "delete",
 }  # fmt: skip
 
 STOP = listed(
@@ -91,6 +96,14 @@ STOP = listed(
     task tasks work works working e.g i.e eg ie vs hi hey hello dear today"""
 )
 """Words that carry no requirement of their own; negations are read before this list is."""
+
+OPPOSITE = {
+    # Words that deny another one: "leave it untouched" is "do not change it".
+    "untouched": "change", "unchanged": "change", "intact": "change", "unmodified": "change", "unaltered": "change",
+    "preserve": "change", "preserves": "change", "preserved": "change", "preserving": "change", "unsigned": "sign",
+    "undeleted": "delete", "unencrypted": "encrypt", "uncompressed": "compress", "unformatted": "format",
+    "unlimited": "limit", "unsorted": "sort", "untracked": "track", "unversioned": "version",
+}  # fmt: skip
 
 DENY = listed(
     """not no never without don't dont doesn't didn't won't can't cannot shouldn't mustn't isn't aren't wasn't nor none
@@ -169,7 +182,7 @@ def quantity(value: str, unit: str) -> str | None:
         return f"#{value}|{dimension}"
 
 
-_PLAIN, _DENIES, _ENDS, _JOINS, _ACTS = range(5)
+_PLAIN, _DENIES, _ENDS, _JOINS, _ACTS, _OPPOSES = range(6)
 _JOIN = frozenset(("and", "or", "nor", "und", "et", "y"))
 _ACT = frozenset(("use", "using", "do", "make", "keep"))
 
@@ -186,6 +199,8 @@ def _entry(surface: str) -> tuple[int, str, tuple[str, ...]]:
         return _JOINS, word, ()
     if word in _ACT:
         return _ACTS, word, ()
+    if word in OPPOSITE:
+        return _OPPOSES, word, (stem(OPPOSITE[word]),)
     if word.endswith("'s"):
         word = word[:-2]
     if word in NUMBER_WORDS:
@@ -216,6 +231,8 @@ def terms(text: str, limit: int = MAX_TERMS) -> list[Term]:
                 if before not in DENY:
                     before = word
                 continue
+            elif act == _OPPOSES:
+                found += [(key, not denied, surface) for key in keys]
             elif act == _ENDS:
                 denied = False
             elif act == _ACTS:  # "rather than YAML use JSON": a new verb after denied terms begins anew
