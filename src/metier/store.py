@@ -69,7 +69,7 @@ class Store:
     def _named(self, what: str) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError, UnicodeEncodeError) as error:
+        except (sqlite3.Error, OSError, UnicodeEncodeError, OverflowError) as error:
             raise StoreError(f"{self.path}: the store could not be {what} ({error}); {_remedy(error)}") from error
 
     def rows(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[sqlite3.Row]:

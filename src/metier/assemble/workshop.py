@@ -373,8 +373,10 @@ def _ids(skills: Sequence[Skill], rows: Sequence[int]) -> tuple[str, ...]:
 def _nearest(skills: Sequence[Skill], name: str) -> tuple[str, tuple[str, ...]]:
     import difflib
 
+    from metier.text import one_line
+
     names: Mapping[str, str] = {s.name: s.id for s in skills}
     close = difflib.get_close_matches(name, list(names), n=5, cutoff=0.5)
     close = list(dict.fromkeys([*close, *sorted(n for n in names if name and name.lower() in n.lower())]))[:5]
     hint = "; did you mean one of these?" if close else "; `metier doctor` lists what was found and where"
-    return f"there is no skill '{name}' among {len(skills)}{hint}", tuple(names[c] for c in close)
+    return f"there is no skill '{one_line(name, 80)}' among {len(skills)}{hint}", tuple(names[c] for c in close)

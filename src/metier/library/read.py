@@ -98,9 +98,9 @@ def resource(skill: Skill, path: str) -> bytes:
     except (FileNotFoundError, NotADirectoryError):
         files = tuple(file for file in tree(skill) if not is_marker(file))
         listed = ", ".join(files[:5]) or "none"
-        raise NotFound(f"'{path}': the skill '{skill.name}' has no such file; it has {listed}", files) from None
+        raise NotFound(f"'{path[:200]}': the skill '{skill.name}' has no such file; it has {listed}", files) from None
     except OSError as error:
-        raise ForbiddenPath(f"'{path}' cannot be read ({error.strerror}); it must be a plain file") from error
+        raise ForbiddenPath(f"'{path[:200]}' cannot be read ({error.strerror}); it must be a plain file") from error
 
 
 def _plain(inside: str, parts: list[str], shown: str, limit: int = RESOURCE) -> bytes:

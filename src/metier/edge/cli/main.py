@@ -2,7 +2,8 @@
 
 0 done · 1 a metier error (one line on stderr, nothing on stdout) · 2 wrong usage · 130 interrupted.
 """
-# ruff: noqa: E402: two things are to be settled before the rest is imported
+# two things are to be settled before the rest is imported
+# ruff: noqa: E402
 
 from __future__ import annotations
 

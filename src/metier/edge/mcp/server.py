@@ -7,6 +7,10 @@ call with it and nothing else.
 from __future__ import annotations
 
 import hmac
+import io
+import os
+import re
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -131,14 +135,40 @@ async def _told(work: Callable[[], T]) -> T:
         raise MCPError(INVALID_PARAMS, str(error)) from error
 
 
+class _Mended(io.TextIOWrapper):
+    """Lines of JSON without halves of surrogate pairs.
+
+    A host that cuts a text in the middle of an emoji sends one; the SDK's parser refuses the line, and as it cannot say
+    whose request that was, nobody is answered.
+    """
+
+    def readline(self, size: int = -1, /) -> str:  # type: ignore[override]
+        line = super().readline(size)
+        return _ESCAPE.sub(_whole, line) if "\\ud" in line or "\\uD" in line else line
+
+
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.S
+)
+
+
+def _whole(found: re.Match[str]) -> str:
+    return r"\ufffd" if found["half"] else found[0]
+
+
 def serve_stdio(shop: Workshop) -> None:
     """Serves one client on stdin and stdout until it goes away."""
     server = make(shop)
     import anyio
     from mcp.server.stdio import stdio_server
 
+    wire = _Mended(os.fdopen(os.dup(sys.stdin.fileno()), "rb"), encoding="utf-8", errors="replace")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, sys.stdin.fileno())  # a child process that reads gets nothing, and takes nothing from the wire
+    os.close(nothing)
+
     async def serve() -> None:
-        async with stdio_server() as (reading, writing):
+        async with stdio_server(stdin=anyio.wrap_file(wire)) as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())
 
     anyio.run(serve)

@@ -41,6 +41,8 @@ PAGE = 50
 DEEPEST = 32
 NODES = 10_000
 """Values in a front matter: far more than a person writes, far fewer than a crafted one unfolds to."""
+LONGEST = 4096
+"""Characters of an address: as many as the longest path has; every `/` in it costs a look at the library."""
 TTL_MS = 30_000
 """How long a listing may be kept: the default time between two looks at the folders."""
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
@@ -78,17 +80,17 @@ class Shelf:
             for path in files:
                 data = resource(skill, path)
                 total += len(data)
+                if total > BYTES:
+                    return None
                 digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
                 listed.append({"uri": f"{base}/{quote(path)}", "digest": digest, "size": len(data)})
-        except (MetierError, OSError):
-            return None  # a file that may not be read: the manifest would not be complete
-        if total > BYTES:
-            return None
+        except (MetierError, OSError, UnicodeEncodeError):
+            return None  # a file that may not be read, or named in no encoding: the manifest would not be complete
         return {"uri": f"{base}/{MARKER}", "frontmatter": front, "resources": listed}
 
     def page(self, found: Sequence[str], cursor: str | None) -> tuple[list[dict[str, Any]], str | None]:
         """Entries from `cursor` on, and the cursor of the next page. `found`: ids found lately, for large libraries."""
-        start = int(cursor) if cursor and cursor.isdecimal() else 0
+        start = int(cursor) if cursor and cursor.isdecimal() and len(cursor) < 10 else 0
         ids = self._ids(found)
         entries = [e for skill in ids[start : start + PAGE] if (e := self.entry(skill)) is not None]
         return entries, str(start + PAGE) if start + PAGE < len(ids) else None
@@ -130,7 +132,7 @@ class Shelf:
         """The direct children of a folder of a skill."""
         skill, path = self._at(uri.rstrip("/") + "/" + MARKER)
         inside = "" if path == MARKER else path[: -len(MARKER)]
-        files = [p for p in tree(skill) if p.startswith(inside)]
+        files = [p for p in tree(skill) if p.startswith(inside) and p == p.encode("utf-8", "replace").decode("utf-8")]
         if not files:
             raise NotFound(f"{uri} is not a directory resource")
         children: dict[str, str] = {}
@@ -143,6 +145,8 @@ class Shelf:
 
     def _at(self, uri: str) -> tuple[Skill, str]:
         """(skill, path below its folder): the longest prefix that is a skill owns the file."""
+        if len(uri) > LONGEST:
+            raise NotFound(f"{uri[:60]}…: no skill is served at an address of {len(uri):,} characters")
         if not uri.startswith(SCHEME):
             raise NotFound(f"{uri}: only {SCHEME}… resources are served here")
         scope, _, rest = uri[len(SCHEME) :].partition("/")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from metier.edge import wire
 from metier.errors import MetierError, NotFound
-from metier.text import one_line, printable
+from metier.text import one_line, printable, visible
 from metier.types import Candidate, Route, Skill
 
 if TYPE_CHECKING:
@@ -158,12 +158,12 @@ class Tools:
             return Answer(f"{name}: {wrong}", error=True)
         try:
             answer = act(arguments)
-            return Answer(answer.text, _printable(answer.data), answer.error)
+            return Answer(printable(answer.text), _printable(answer.data), answer.error)
         except NotFound as error:
-            choices = "".join(f"\n  {choice}" for choice in error.choices)
-            return Answer(f"{name}: {error}{choices}", error=True)
+            choices = "".join(f"\n  {visible(choice)}" for choice in error.choices)
+            return Answer(f"{name}: {visible(str(error))}{choices}", error=True)
         except MetierError as error:
-            return Answer(f"{name}: {error}", error=True)
+            return Answer(f"{name}: {visible(str(error))}", error=True)
         except Exception as error:  # an agent must be able to go on, whatever broke here
             cause = f"{type(error).__name__}: {error}"
             return Answer(f"{name}: metier failed ({cause}); go on without a skill, and run: metier doctor", error=True)
