@@ -227,7 +227,7 @@ def test_the_text_never_passes_9000_characters_and_no_body_is_cut(tmp_path: Path
     for n in range(40):
         write_skill(shop.cwd / ".claude" / "skills", f"query-{n}", f"slow query number {n} " + "words " * 100, "body")
     shop.refresh()
-    text = context(shop, "why is this query slow")
+    text = context(shop, "a slow query number that has many words")
     assert 4_000 < len(text) <= CAP
     assert all(line.startswith(("- ", "[metier]", "Possibly", "(")) for line in text.splitlines())
 
@@ -388,11 +388,11 @@ def test_a_desk_lets_the_least_used_folder_go_and_answers_nonsense_with_nothing(
 def test_seen_skills_are_matched_by_what_the_store_remembers(shop: Workshop) -> None:
     context(shop, "why is this query slow")
     known = shown(shop.store, "4b1b8f6e-session")
-    assert set(known.values()) == {"offered"} and len(known) == len(SKILLS)
+    assert set(known.values()) == {"offered"} and "project:sql-tuning" in {skill for skill, _ in known}
     rng = random.Random(1)
     noise = {"command": "".join(rng.choice("/abcdefgh.md ") for _ in range(500))}
     answer(base(hook_event_name="PostToolUse", tool_name="Bash", tool_input=noise), shop, host="claude-code")
     assert set(shown(shop.store, "4b1b8f6e-session").values()) == {"offered"}
-    touched = {"command": f"cat {shop.cwd}/.claude/skills/git-recovery/SKILL.md"}
+    touched = {"command": f"cat {shop.cwd}/.claude/skills/sql-tuning/SKILL.md"}
     answer(base(hook_event_name="PostToolUse", tool_name="Bash", tool_input=touched), shop, host="claude-code")
-    assert sorted(set(shown(shop.store, "4b1b8f6e-session").values())) == ["offered", "used"]
+    assert shown(shop.store, "4b1b8f6e-session")["project:sql-tuning", dict(known)["project:sql-tuning"]] == "used"

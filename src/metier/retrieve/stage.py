@@ -17,7 +17,7 @@ from metier.retrieve.fuse import POOL, fused, pool, reciprocal_rank, union, z
 from metier.retrieve.names import Named
 from metier.retrieve.opened import Index
 from metier.retrieve.vectors import identity, unit
-from metier.text import one_line, words
+from metier.text import count_tokens, one_line, words
 from metier.types import Candidate, Encoder, Evidence, Skill, Slate, ranked
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ SLATE = 50  # methods 5.3
 QUERY_WEIGHT = 0.3  # SkillRep: w_q, the share of hypothetical skills in the request (rule 1.2)
 NAMED_LEAD = 1.0
 """A skill asked for by name stands this many z above the best one that was not."""
+OVERFLOW_ALPHA = 0.5
+"""Least weight of words where a request is longer than the encoder reads: its vector tells of the beginning alone
+(decision 0037)."""
 EXCLUDE_WEIGHT = 1.0
 """z taken per standard deviation by which a request is nearer to what a skill is *not* for than to the skill."""
 REQUEST_CHARS = 32_768
@@ -50,7 +53,7 @@ class Retrieve:
     encoder: Encoder | None = field(default=None, repr=False)
     """None: the lexical channel alone answers, and the note says so."""
     alpha: float | None = None
-    """Weight of the lexical channel; None: the encoder profile's (rule 1.6)."""
+    """Weight of the lexical channel, as it is; None: the encoder profile's, which long requests raise (rule 1.6)."""
     slate: int = SLATE
     channels: Channels = "fused"
     """`dense` and `lexical` alone, or fusion by `ranks`, are for evaluation."""
@@ -286,12 +289,20 @@ class _Asked:
             return z_lexical
         if self.stage.channels == "dense":
             return z_dense
-        alpha = self.stage.alpha
-        if alpha is None:
-            alpha = self.stage.encoder.profile.alpha if self.stage.encoder else 1.0
+        alpha = self._alpha()
         if self.stage.channels == "ranks":
             return reciprocal_rank(dense, lexical, alpha)
         return fused(z_dense, z_lexical, alpha)
+
+    def _alpha(self) -> float:
+        """The stage's α, else the profile's; of a request that the encoder cannot read whole, words weigh half."""
+        if self.stage.alpha is not None:
+            return self.stage.alpha
+        if self.stage.encoder is None:
+            return 1.0
+        profile = self.stage.encoder.profile
+        overflows = count_tokens(self.text) > profile.max_tokens
+        return max(profile.alpha, OVERFLOW_ALPHA) if overflows else profile.alpha
 
     def _penalty(self, rows: NDArray[np.int64], dense: NDArray[np.float64]) -> NDArray[np.float64]:
         """How much nearer the request is to what a skill is not for, in standard deviations (field report 8)."""
