@@ -395,4 +395,5 @@ def test_seen_skills_are_matched_by_what_the_store_remembers(shop: Workshop) -> 
     assert set(shown(shop.store, "4b1b8f6e-session").values()) == {"offered"}
     touched = {"command": f"cat {shop.cwd}/.claude/skills/sql-tuning/SKILL.md"}
     answer(base(hook_event_name="PostToolUse", tool_name="Bash", tool_input=touched), shop, host="claude-code")
-    assert shown(shop.store, "4b1b8f6e-session")["project:sql-tuning", dict(known)["project:sql-tuning"]] == "used"
+    now = {skill: what for (skill, _), what in shown(shop.store, "4b1b8f6e-session").items()}
+    assert now["project:sql-tuning"] == "used"
