@@ -90,8 +90,14 @@ class _Statement:
     """Term code → 1 affirmed, 2 denied, 3 both."""
     small: frozenset[str]
     words: frozenset[str]
-    turned: bool
-    """Whether its denials, all together, turn it round."""
+    turned: frozenset[int]
+    """Terms that stand in a clause which its denials, all together, turn round."""
+    refuses: bool
+    """Whether the first clause that denies anything is turned round: what the statement as a whole does."""
+
+    def denies(self, key: int) -> bool:
+        """Whether the statement denies this term of it."""
+        return bool(self.terms[key] & 2) or key in self.turned
 
 
 @dataclass(slots=True)
@@ -109,21 +115,19 @@ def _statement(text: str) -> _Statement:
     held: dict[int, int] = {}
     for key, denied, _ in terms(text):
         held[code(key)] = held.get(code(key), 0) | (2 if denied else 1)
-    all_words = _words(text)
-    return _Statement(text, held, frozenset(all_words) & DISTINGUISHING, frozenset(all_words), _turned(text))
+    turned: set[int] = set()
+    refuses: bool | None = None
+    for clause in _CLAUSE.split(text):
+        times = sum(w in DENY or w in WEAKENING or w in OPPOSITE for w in _words(clause))
+        refuses = times % 2 == 1 if times and refuses is None else refuses
+        if times % 2:
+            turned.update(code(key) for key, _, _ in terms(clause))
+    all_words = frozenset(_words(text))
+    return _Statement(text, held, all_words & DISTINGUISHING, all_words, frozenset(turned), bool(refuses))
 
 
 def _words(text: str) -> list[str]:
     return words(text.replace("n't", " not").replace("n’t", " not"))
-
-
-def _turned(text: str) -> bool:
-    """Whether the first clause that denies anything denies an odd number of times."""
-    for clause in _CLAUSE.split(text):
-        times = sum(w in DENY or w in WEAKENING or w in OPPOSITE for w in _words(clause))
-        if times:
-            return times % 2 == 1
-    return False
 
 
 def _asked(needs: Sequence[Need], weights: Mapping[int, float]) -> _Asked:
@@ -142,9 +146,7 @@ def _asked(needs: Sequence[Need], weights: Mapping[int, float]) -> _Asked:
 
 def agreement(one: _Statement, asked: _Asked) -> NDArray[np.float64]:
     """φ(r, u) for every need: the mean of a reading term by term and a reading of the statement as a whole."""
-    straight = np.zeros(len(asked.needs))
-    mass = np.zeros(len(asked.needs))
-    refused = np.zeros(len(asked.needs))
+    straight, mass, refused = (np.zeros(len(asked.needs)) for _ in range(3))
     for key, polarity in one.terms.items():
         for j, denied, weight in asked.by_term.get(key, ()):
             mass[j] += weight
@@ -158,7 +160,7 @@ def agreement(one: _Statement, asked: _Asked) -> NDArray[np.float64]:
         if sides is not None:
             straight[j] = mass[j] * (1.0 if sides else OPPOSED)
         elif share[j] >= nearest:
-            whole = mass[j] * (1.0 if (2.0 * refused[j] > mass[j]) == one.turned else OPPOSED)
+            whole = mass[j] * (1.0 if (2.0 * refused[j] > mass[j]) == one.refuses else OPPOSED)
             straight[j] = (straight[j] + whole) / 2.0
         else:  # another requirement is what the statement is about: whether it denies says nothing about this one
             straight[j] = mass[j]
@@ -175,7 +177,7 @@ def _sides(one: _Statement, asked: _Asked) -> bool | None:
     for_it = against = 0.0
     for key, polarity in one.terms.items():
         weight = max((w for _, denied, w in asked.by_term.get(key, ()) if denied), default=0.0)
-        if polarity & 2 or one.turned:
+        if polarity & 2 or key in one.turned:
             for_it += weight
         else:
             against += weight
@@ -238,36 +240,46 @@ def _likeness(one: _Statement, other: _Statement) -> float:
 def _opposed(said: _Statement, instead: _Statement, asked: _Asked) -> tuple[float, int] | None:
     """(strength, need) where the request sides with `instead` and nothing in it sides with `said`."""
     common = said.terms.keys() & instead.terms.keys()
-    theirs, mine = instead.terms.keys() - common, said.terms.keys() - common
-    for_me, _ = _mass(mine, asked)
-    if for_me.any():
+    theirs = _mass({k: v for k, v in instead.terms.items() if k not in common}, asked)
+    mine = _mass({k: v for k, v in said.terms.items() if k not in common}, asked)
+    if (mine.agrees + mine.clashes + theirs.clashes).any():
         return None
-    for_them, _ = _mass(theirs, asked)
-    about, _ = _mass(common, asked)
-    turned = [k for k in common if said.terms[k] != instead.terms[k]]
-    at_stake, refused_there = _mass(turned or common, asked)
+    about = _mass(dict.fromkeys(common, 1), asked)
     best: tuple[float, int] | None = None
-    if mine and for_them.any():
-        strength = np.where(for_them > 0, for_them + about, -1.0)
+    for_them = theirs.agrees
+    if len(said.terms) > len(common) and for_them.any():
+        strength = np.where(for_them > 0, for_them + about.agrees + about.clashes, -1.0)
         best = float(strength.max()), int(strength.argmax())
-    if said.turned != instead.turned and at_stake.any():
-        denies = bool(refused_there.any())  # as in `_sides`: one denial outweighs affirmed mentions
-        enough = refused_there > 0 if denies else (at_stake > 0) & (about >= TURNED * np.array(asked.total))
-        if enough.any() and denies == instead.turned:
-            weight = np.where(enough, about, -1.0)
-            if best is None or weight.max() > best[0]:
-                best = float(weight.max()), int(weight.argmax())
+    turned = [k for k in common if said.denies(k) != instead.denies(k)]
+    at_stake = _mass(dict.fromkeys(turned, 1), asked)
+    denies = bool(at_stake.clashes.any())  # as in `_sides`: one denial outweighs affirmed mentions
+    whole = about.agrees + about.clashes
+    enough = at_stake.clashes > 0 if denies else (at_stake.agrees > 0) & (whole >= TURNED * np.array(asked.total))
+    if enough.any() and any(instead.denies(k) == denies for k in turned):
+        weight = np.where(enough, whole, -1.0)
+        if best is None or weight.max() > best[0]:
+            best = float(weight.max()), int(weight.argmax())
     return best
 
 
-def _mass(keys: Iterable[int], asked: _Asked) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(weight of these terms in each need, the part of it that the need denies)."""
-    found, refused = np.zeros(len(asked.needs)), np.zeros(len(asked.needs))
-    for key in keys:
+@dataclass(frozen=True, slots=True)
+class _Mass:
+    """Weight of some terms in each need: where the need wants them or denies them too, and where it denies them.
+
+    A term that the need wants counts even where the statement denies it: "never assume cluster 7 is stable" still
+    speaks of the cluster 7 that was asked about.
+    """
+
+    agrees: NDArray[np.float64]
+    clashes: NDArray[np.float64]
+
+
+def _mass(polarities: Mapping[int, int], asked: _Asked) -> _Mass:
+    found = _Mass(np.zeros(len(asked.needs)), np.zeros(len(asked.needs)))
+    for key, polarity in polarities.items():
         for j, denied, weight in asked.by_term.get(key, ()):
-            found[j] += weight
-            refused[j] += weight * denied
-    return found, refused
+            (found.clashes if denied and not polarity & 2 else found.agrees)[j] += weight
+    return found
 
 
 def groups(stack: Stack, families: Sequence[str | None] = ()) -> list[list[int]]:

@@ -125,6 +125,7 @@ _TOKEN = re.compile(
     r"|(?P<word>[^\W\d_](?:[^\W_]|['’+#](?=[^\W_])|(?<=[cCfFjJ])[#+]+)*)"
     r"|(?P<end>[;:!?,()\n|—–•]|\.(?=\s|$))"
 )
+_AS_IS = re.compile(r"\s(?:just |exactly )?as (?:it|they|he|she) (?:is|are|was|were)\b|\sas is\b")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 MAX_TERMS = 120
 """Terms kept of one phrase; a longer one is a pasted blob, and its head says what it is."""
@@ -219,6 +220,8 @@ def _entry(surface: str) -> tuple[int, str, tuple[str, ...]]:
 
 def terms(text: str, limit: int = MAX_TERMS) -> list[Term]:
     """The terms of a phrase in order (at most about `limit`), each marked as denied or not."""
+    if " as " in text:
+        text = _AS_IS.sub(" unchanged", text)
     found: list[Term] = []
     denied, before, since = False, "", 0
     for number_, unit, surface, end in _TOKEN.findall(text):
@@ -243,7 +246,7 @@ def terms(text: str, limit: int = MAX_TERMS) -> list[Term]:
         elif end:
             denied, before = False, ""
         elif number_:
-            found += _quantities(number_, unit, denied)
+            found += _quantities(number_, unit)
             before = ""
         if len(found) >= limit:
             break
@@ -264,8 +267,9 @@ def _keys(digits: str, unit: str) -> tuple[str, ...]:
     return (f"#{value}", *keys)
 
 
-def _quantities(digits: str, unit: str, denied: bool) -> list[Term]:
-    return [(key, denied, f"{digits} {unit}".strip()) for key in _keys(digits, unit)]
+def _quantities(digits: str, unit: str) -> list[Term]:
+    """A quantity is never denied: "must not exceed 5 MB" and "nobody within 24 hours" state their number too."""
+    return [(key, False, f"{digits} {unit}".strip()) for key in _keys(digits, unit)]
 
 
 @lru_cache(maxsize=1 << 17)
