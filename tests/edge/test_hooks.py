@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edge.material import SKILLS, project, settled, workshop, write_skill
+from edge.material import project, settled, workshop, write_skill
 from golden import golden_json
 from metier.assemble.workshop import Workshop
 from metier.disclose import Disclose, Disclosed

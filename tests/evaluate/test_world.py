@@ -18,7 +18,10 @@ def test_steps_that_cannot_be_done_are_left_out() -> None:
     house = follow("1. Heat the egg in the oven for 3 minutes.\n2. Put the egg on the desk.\n", House({"egg": "shelf"}))
     assert house.where == {"egg": "shelf"} and not house.done
     goal = Goal("egg", "shelf", "desk", "heated", "oven", 3, False)
-    text = "Take the egg from the shelf.\nHeat the egg in the oven for 3 minutes.\nDo not cover the egg.\nPut the egg on the desk."
+    text = (
+        "Take the egg from the shelf.\nHeat the egg in the oven for 3 minutes.\n"
+        "Do not cover the egg.\nPut the egg on the desk."
+    )
     assert follow(text, House({"egg": "shelf"})).holds(goal)
     assert not follow(text.replace("3 minutes", "5 minutes"), House({"egg": "shelf"})).holds(goal)
 
