@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ import pytest
 
 pytest.importorskip("mcp")
 
-from edge.material import project, workshop
+from edge.material import project, workshop, write_skill
 from metier.edge.mcp.server import _ESCAPE, _whole
 from metier.edge.mcp.skills import Shelf
 from metier.edge.mcp.tools import Tools
@@ -109,3 +110,33 @@ def test_a_count_of_tokens_that_no_database_holds_is_an_error_with_a_remedy(tmp_
 def test_a_name_of_a_megabyte_is_not_said_back(tmp_path: Path) -> None:
     said = Tools(workshop(tmp_path)).call("load_skill", {"skill": "x" * 1_000_000})
     assert said.error and len(said.text) < 500
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs signals")
+def test_ctrl_c_ends_a_server_that_waits_for_its_client(tmp_path: Path) -> None:
+    cwd = project(tmp_path / "project")
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "METIER_HOME": str(tmp_path / "home")}
+    running = subprocess.Popen(
+        [sys.executable, "-m", "metier.edge.cli.main", "mcp"], cwd=cwd, env=env,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert running.stdin is not None and running.stdout is not None
+    running.stdin.write(request(1, "initialize", HELLO) + b"\n")
+    running.stdin.flush()
+    assert b'"id":1' in running.stdout.readline()
+    running.send_signal(signal.SIGINT)
+    try:
+        assert running.wait(timeout=20) == 130
+    finally:
+        running.kill()
+        running.communicate()
+
+
+def test_a_front_matter_of_two_megabytes_is_not_parsed_on_every_listing(tmp_path: Path) -> None:
+    shop = workshop(tmp_path)
+    keys = "".join(f"key-{n}: value\n" for n in range(100_000))
+    write_skill(shop.cwd / ".claude" / "skills", "endless", "Has many keys.", "body", front=keys)
+    shop.refresh()
+    shelf = Shelf(shop)
+    assert shelf.entry(shop.skill("endless")) is None and len(shelf.page([], None)[0]) == 4
+    assert "body" in Tools(shop).call("load_skill", {"skill": "endless"}).text

@@ -10,8 +10,10 @@ import hmac
 import io
 import os
 import re
+import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -166,6 +168,9 @@ def serve_stdio(shop: Workshop) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, sys.stdin.fileno())  # a child process that reads gets nothing, and takes nothing from the wire
     os.close(nothing)
+
+    with suppress(ValueError):  # not the main thread: nobody interrupts it
+        signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # the thread that waits for a line waits on otherwise
 
     async def serve() -> None:
         async with stdio_server(stdin=anyio.wrap_file(wire)) as (reading, writing):

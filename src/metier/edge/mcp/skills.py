@@ -38,6 +38,8 @@ BYTES = 16 * 1024 * 1024
 LISTED = 200
 """A library up to this size is listed whole; of a larger one, the skills that were found most recently."""
 PAGE = 50
+FRONT = 65_536
+"""Characters of a front matter: the largest of 12,610 public ones has 4,301, and a million take the parser seconds."""
 DEEPEST = 32
 NODES = 10_000
 """Values in a front matter: far more than a person writes, far fewer than a crafted one unfolds to."""
@@ -179,7 +181,9 @@ def frontmatter(data: bytes) -> dict[str, Any] | None:
     """The front matter as its author wrote it, as JSON; None where it is not what the standard demands."""
     try:
         found = _FRONT.match(data.decode("utf-8"))
-        front = yaml.load(found.group(1), Loader=_Loader) if found else None
+        if found is None or len(found.group(1)) > FRONT:
+            return None
+        front = yaml.load(found.group(1), Loader=_Loader)
         plain = _json(front, [0])
     except (ValueError, yaml.YAMLError, RecursionError):
         return None
