@@ -148,6 +148,8 @@ _REQUEST_DENIAL = re.compile(
     r"\b(not|never|no|without|don't|doesn't|can't|nothing|nobody|none|avoid|must not|mustn't|isn't|aren't)\b",
     re.IGNORECASE,
 )
+_PROPER = re.compile(r"(?<=[a-z,(] )[A-Z][\w.-]{2,24}(?=[\s,.;:)])|\b\w+[-_]\w+\b|\b[a-z]+\d\w*")
+"""Words that a request writes like a name: capitals inside a sentence, hyphens, digits at the end."""
 _LIST_MARK = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
 _VERB = re.compile(
     r"(?:\*\*)?(?:Add|Apply|Ask|Attach|Avoid|Break|Build|Calculate|Call|Check|Choose|Classify|Clean|Close|Collect|Compare|"
@@ -276,7 +278,7 @@ def _steps(site: _Site) -> Iterator[Corruption]:
     lines = [n for n, line in site.prose() if _LIST_MARK.match(line) or _VERB.match(line)]
     for n in lines:
         shared = site.shared(site.lines[n])
-        if len(shared) >= MIN_SHARED + 1 and len(shared & site.rare) >= MIN_SHARED:
+        if len(shared & site.rare) >= MIN_SHARED:
             gone: dict[int, str | None] = {n: None}
             depth = len(site.lines[n]) - len(site.lines[n].lstrip())
             for after in range(n + 1, len(site.lines)):  # what belongs to the step goes with it
@@ -311,11 +313,9 @@ def _methods(site: _Site) -> Iterator[Corruption]:
 def _tools(site: _Site) -> Iterator[Corruption]:
     table = neighbours(TOOLS)
     yield from _swapped(site, "tool-changed", table)
-    named = {m.lower() for line in site.lines for m in re.findall(r"`([A-Za-z][\w.-]{2,24})", line)}
-    proper = {
-        w.lower() for w in re.findall(r"(?<=[a-z,] )[A-Z][\w.-]{2,24}|\b\w+[-_]\w+\b|\b[a-z]+\d\w*", site.request)
-    }
-    for word in sorted((site.said & named & proper) - set(table) - _COMMON):
+    written = {w.lower() for line in site.lines for w in _WORD.findall(line)}
+    proper = {w.lower() for w in _PROPER.findall(site.request)}
+    for word in sorted((site.said & written & proper) - set(table) - _COMMON):
         if site.foreign:
             yield from site.everywhere("tool-changed", word, site.rng.choice(site.foreign))
 

@@ -40,7 +40,7 @@ TURNED = 0.4
 """Share of a requirement's terms that a statement must have before its being turned round contradicts it [ours]."""
 MAX_ENCODED = 64
 """Statements of one group that are encoded; where more differ, words decide alone and no request waits for long."""
-MEANING = 0.5
+MEANING = 0.1
 """Weight of a statement's best cosine with a requirement against the words they share; flat between 0.1 and 1 on
 450 requests of training repositories (docs/decisions/0052)."""
 SMALL = 0.35
