@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -115,7 +116,8 @@ def build_generation(
         view.note(at=time.time(), seconds=took, failed=None)
         return _built(library, change, 0, _name(encoder), current.name, began)
     part = view.begin()
-    try:
+    with ExitStack() as unfinished:
+        unfinished.callback(view.drop, part)  # a full disk least of all keeps what was not finished
         catalogue.write(library, part / "library")
         show = progress("indexing", len(library.skills))
         made = build(
@@ -133,12 +135,9 @@ def build_generation(
             _write_families(part, library.skills)
         better = view.current() if encoder is None else None
         if better not in (None, current):  # another process made a whole one meanwhile: words alone do not replace it
-            view.drop(part)
             return _built(library, change, 0, _name(encoder), better.name, began)
         final = view.switch(part)
-    except BaseException:  # a full disk least of all keeps what was not finished
-        view.drop(part)
-        raise
+        unfinished.pop_all()
     mark = source.written.mark if encoder is not None else ""
     view.note(at=time.time(), seconds=took, complete=encoder is not None, written=mark, failed=None)
     return _built(library, change, made.encoded, _name(encoder), final.name, began)

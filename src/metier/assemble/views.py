@@ -68,7 +68,8 @@ class View:
 
     def begin(self) -> Path:
         """A fresh folder to write a generation into."""
-        name = time.strftime("%Y%m%dT%H%M%S", time.gmtime()) + "-" + os.urandom(4).hex()
+        now = time.time_ns()  # names sort by age, also within one second: the oldest is what goes
+        name = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now // 10**9)) + f"{now % 10**9:09d}-" + os.urandom(2).hex()
         fresh = self.folder / f"{name}.part"
         try:
             fresh.mkdir(parents=True, mode=0o700)
