@@ -232,6 +232,11 @@ def _clash(m: int, own: Sequence[Sequence[_Statement]], asked: _Asked) -> Clash 
     return best[1] if best else None
 
 
+def likeness(one: str, other: str) -> float:
+    """Share of words that two statements have in common; from `REPLACES` one stands in the place of the other."""
+    return _likeness(_statement(one), _statement(other))
+
+
 def _likeness(one: _Statement, other: _Statement) -> float:
     """Share of words in common (Dice); 1 for the same words in any order."""
     return 2.0 * len(one.words & other.words) / max(len(one.words) + len(other.words), 1)
