@@ -43,6 +43,8 @@ MAX_ENCODED = 64
 MEANING = 0.1
 """Weight of a statement's best cosine with a requirement against the words they share; flat between 0.1 and 1 on
 450 requests of training repositories (docs/decisions/0052)."""
+DECIDED = 0.1
+"""Lead in `gain` from which words have decided and nothing is encoded: as much as a statement's meaning can add."""
 SMALL = 0.35
 """Weight of a small word that distinguishes ("before", "first", "all") against a content word's [ours]."""
 REPLACES = 0.5
@@ -201,14 +203,21 @@ def contrast(
     importance = np.array([n.weight for n in needs])
     distinct = {s.text: s for member in own for s in member}
     values = {text: float((agreement(one, asked) * importance).sum()) for text, one in distinct.items()}
-    if cosines is not None and 0 < len(distinct) <= MAX_ENCODED:
+    gain = np.array([sum(values[s.text] for s in member) for member in own])
+    if cosines is not None and 0 < len(distinct) <= MAX_ENCODED and _lead(gain) < DECIDED:
         order = sorted(distinct)
         near = np.asarray(cosines(order), dtype=np.float64).max(axis=1)
         for text, value in zip(order, near.tolist(), strict=True):
             values[text] += MEANING * max(value, 0.0)
-    gain = np.array([sum(values[s.text] for s in member) for member in own])
+        gain = np.array([sum(values[s.text] for s in member) for member in own])
     telling = tuple(max(((values[s.text], s.text) for s in m), default=(0.0, ""))[1] for m in own)
     return Contrast(gain, tuple(_clash(m, own, asked) for m in range(len(own))), telling)
+
+
+def _lead(gain: NDArray[np.float64]) -> float:
+    """How far the best member is ahead of the next one."""
+    first = np.sort(gain)[::-1]
+    return float(first[0] - first[1]) if len(first) > 1 else np.inf
 
 
 def _clash(m: int, own: Sequence[Sequence[_Statement]], asked: _Asked) -> Clash | None:
