@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -283,3 +284,13 @@ import metier.edge.cli.main
 """
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, timeout=60, check=False)
     assert done.returncode == -2 and done.stderr == b""
+
+
+def test_an_encoder_whose_folder_is_gone_since_indexing_costs_the_meaning_and_not_the_answer(tmp_path: Path) -> None:
+    data = Path(__file__).parents[2] / "src" / "metier" / "models" / "data" / "minilm"
+    shutil.copytree(data, tmp_path / "model")
+    shop = workshop(tmp_path, encoder=str(tmp_path / "model"))
+    shutil.rmtree(tmp_path / "model")
+    route = Workshop(shop.config, cwd=shop.cwd).router().route("why is this postgres query slow")
+    assert route.slate.candidates[0].skill.name == "sql-tuning"
+    assert [w for w in route.warnings if w.startswith("found by words alone")]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from metier.assemble.indexing import Families
 from metier.assemble.writing import hypothetical
 from metier.disclose import Disclose
-from metier.errors import EncoderError
+from metier.errors import MetierError
 from metier.router import Router
 from metier.store import Store, log_events, log_route, route_row, shown
 from metier.types import Config, Encoder, Outcome, Skill, Stage, Task
@@ -87,7 +87,7 @@ def _encoder_or_none(shop: Parts, opened: Opened, warnings: list[str]) -> Encode
         return None
     try:
         return shop.encoder
-    except EncoderError as error:
+    except MetierError as error:  # a folder that is gone, a name that is none, an extra that is not installed
         warnings.append(f"found by words alone: {error}")
         return None
 
