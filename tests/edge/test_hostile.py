@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from edge.material import project, workshop, write_skill
+from metier.assemble.checkup import examined
 from metier.assemble.views import spare
 from metier.assemble.workshop import Workshop
 from metier.disclose import fenced, how_to_load
@@ -294,3 +295,9 @@ def test_an_encoder_whose_folder_is_gone_since_indexing_costs_the_meaning_and_no
     route = Workshop(shop.config, cwd=shop.cwd).router().route("why is this postgres query slow")
     assert route.slate.candidates[0].skill.name == "sql-tuning"
     assert [w for w in route.warnings if w.startswith("found by words alone")]
+
+
+def test_the_doctor_examines_where_the_encoder_is_gone(tmp_path: Path) -> None:
+    shop = workshop(tmp_path, built=False, encoder=str(tmp_path / "no-model"))
+    assert examined(shop).skills == 4
+    assert [w for w in shop.warnings if "no-model" in w]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from metier.assemble.indexing import Progress, no_progress
-from metier.errors import StoreError
+from metier.errors import LibraryError, MetierError, StoreError
 
 if TYPE_CHECKING:
     from metier.assemble.workshop import Workshop
@@ -18,7 +18,12 @@ def examined(shop: Workshop, hosts: Sequence[str] = ("claude-code",), progress: 
     from metier.library.doctor import examine
     from metier.retrieve.index import look_alikes
 
-    shop.refresh(progress=progress)
+    try:
+        shop.refresh(progress=progress)
+    except LibraryError:
+        raise
+    except MetierError as error:  # no encoder, a home that cannot be written: the doctor is asked for just then
+        shop.warnings.append(f"the index could not be brought up to date: {error}")
     opened = shop.opened()
     return examine(
         opened.library,
