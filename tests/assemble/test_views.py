@@ -65,8 +65,8 @@ def test_facts_are_kept_together_and_a_broken_file_is_no_fact(tmp_path: Path) ->
     view = View(tmp_path / "v")
     view.begin()
     view.note(at=1.0)
-    view.note(complete=True)
-    assert view.facts() == {"at": 1.0, "complete": True}
+    view.note(seconds=2.0)
+    assert view.facts() == {"at": 1.0, "seconds": 2.0}
     for broken in ("{", "[]", "\0", '{"at": null}', '{"at": "now", "seconds": 1}'):
         (view.folder / "facts.json").write_text(broken, encoding="utf-8")
         assert view.facts() == {}
@@ -76,3 +76,18 @@ def test_a_folder_that_cannot_be_made_is_named_with_the_remedy(tmp_path: Path) -
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(StoreError, match="METIER_HOME"), View(tmp_path / "file" / "v").lock():
         pass
+
+
+def test_whether_the_index_has_vectors_stands_in_the_generation_whoever_notes_what(tmp_path: Path) -> None:
+    view = View(tmp_path / "v")
+    whole = view.switch(view.begin())
+    late = View(tmp_path / "v")
+    assert late.switch(late.begin(), whole=False, after=None) is None, "it began before there was any"
+    late.note(at=1.0)
+    assert view.facts()["complete"] and view.current() == whole
+    assert list(view.folder.glob("*.part")) == []
+    words = view.switch(view.begin(), whole=False, after=whole)
+    assert view.current() == words and "complete" not in view.facts()
+    view.switch(view.begin())
+    view.distrust()
+    assert "complete" not in view.facts()

@@ -133,13 +133,12 @@ def build_generation(
         )
         if encoder is not None:
             _write_families(part, library.skills)
-        better = view.current() if encoder is None else None
-        if better not in (None, current):  # another process made a whole one meanwhile: words alone do not replace it
-            return _built(library, change, 0, _name(encoder), better.name, began)
-        final = view.switch(part)
+        final = view.switch(part, whole=encoder is not None, after=current)
         unfinished.pop_all()
+    if final is None:  # another process made a whole one meanwhile: words alone do not replace it
+        return _built(library, change, 0, _name(encoder), (view.current() or part).name, began)
     mark = source.written.mark if encoder is not None else ""
-    view.note(at=time.time(), seconds=took, complete=encoder is not None, written=mark, failed=None)
+    view.note(at=time.time(), seconds=took, written=mark, failed=None)
     return _built(library, change, made.encoded, _name(encoder), final.name, began)
 
 

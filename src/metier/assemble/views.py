@@ -23,6 +23,10 @@ KEPT = 2
 """Generations kept: the current one, and the one that slower readers may still hold open."""
 ABANDONED_SECONDS = 3600.0
 """A half-written generation older than this belonged to an indexer that died."""
+SWITCH_SECONDS = 10.0
+"""How long a finished generation waits for another that is being put in place."""
+WHOLE = "WHOLE"
+"""A file in every generation that has vectors."""
 NUMBERS = ("at", "seconds", "asked")
 """Facts that are numbers, or the file that holds them is none of ours."""
 LOCK_SECONDS = 600.0
@@ -54,17 +58,30 @@ class View:
         return self.folder / "spool"
 
     def facts(self) -> dict[str, Any]:
-        """What the last look at the roots found out: `at`, `seconds`, `complete`; empty when nothing is known."""
+        """What the last look at the roots found out: `at`, `seconds`, … and `complete`: the current index has vectors.
+
+        That stands in the generation itself: several processes may note and switch at once.
+        """
+        current = self.current()
+        whole = {"complete": True} if current is not None and (current / WHOLE).exists() else {}
         with suppress(OSError, ValueError):
             found = json.loads((self.folder / "facts.json").read_text(encoding="utf-8"))
             if isinstance(found, dict) and all(isinstance(found.get(k, 0.0), int | float) for k in NUMBERS):
-                return found
-        return {}
+                return {**found, **whole}
+        return whole
 
     def note(self, **facts: Any) -> None:
         """These facts are kept beside the earlier ones."""
+        kept = {key: value for key, value in {**self.facts(), **facts}.items() if key != "complete"}
         with suppress(OSError):  # a read-only home only means that the next look comes earlier
-            _replace(self.folder / "facts.json", json.dumps({**self.facts(), **facts}))
+            _replace(self.folder / "facts.json", json.dumps(kept))
+
+    def distrust(self) -> None:
+        """The current index is not taken for a good one: the next refresh builds it anew."""
+        current = self.current()
+        if current is not None:
+            with suppress(OSError):
+                (current / WHOLE).unlink(missing_ok=True)
 
     def begin(self) -> Path:
         """A fresh folder to write a generation into."""
@@ -85,12 +102,22 @@ class View:
 
         shutil.rmtree(part, ignore_errors=True)
 
-    def switch(self, part: Path) -> Path:
-        """The finished generation is current; older ones but `KEPT` are removed."""
+    def switch(self, part: Path, *, whole: bool = True, after: Path | None = None) -> Path | None:
+        """The finished generation is current; older ones but `KEPT` are removed.
+
+        One of words alone (not `whole`) only follows `after`: where another process has put a generation in its place
+        meanwhile, that one stays, this one is dropped, and the answer is None.
+        """
         final = part.with_suffix("")
         try:
-            part.rename(final)
-            _replace(self.folder / "CURRENT", final.name)
+            if whole:
+                (part / WHOLE).touch()
+            with self._turn():
+                if not whole and self.current() not in (None, after):
+                    self.drop(part)
+                    return None
+                part.rename(final)
+                _replace(self.folder / "CURRENT", final.name)
         except OSError as error:
             raise IndexProblem(
                 f"{self.folder}: the new index could not be put in place ({error}); the old one stays"
@@ -110,6 +137,14 @@ class View:
             with suppress(OSError):
                 if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Nobody else switches meanwhile; held for milliseconds, and by a waiting process no longer than it takes."""
+        import filelock
+
+        with filelock.FileLock(self.folder / "SWITCH", timeout=SWITCH_SECONDS):
+            yield
 
     @contextmanager
     def lock(self, *, wait: float = LOCK_SECONDS) -> Iterator[bool]:

@@ -176,7 +176,7 @@ def _ready(shop: Workshop) -> bool:
             open_generation(current)
             return True
         except IndexProblem:
-            shop.view.note(complete=False)  # so that the refresh does not take it for a good one
+            shop.view.distrust()  # so that the refresh does not take it for a good one
     _refresh_once(shop)
     return False
 
