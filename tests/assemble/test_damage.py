@@ -93,3 +93,19 @@ def test_an_index_that_failed_leaves_nothing_on_the_disk_and_the_old_one_stays(
     with pytest.raises(IndexProblem):
         build_generation(shop._source(), shop.encoder, full=True)
     assert shop.view.current() == before and list(shop.view.folder.glob("*.part")) == []
+
+
+@pytest.mark.parametrize("file", ["library/catalogue.bin", "index/bm25-docs.bin"])
+def test_a_route_that_met_damage_says_so_and_the_next_refresh_builds_all_anew(tmp_path: Path, file: str) -> None:
+    shop = workshop(tmp_path)
+    path = shop.opened().folder / file
+    if "catalogue" in file:
+        path.write_bytes(path.read_bytes().replace(b"PostgreSQL", b"postgresql"))
+    else:
+        path.write_bytes(b"\xee" * path.stat().st_size)
+    late = Workshop(shop.config, cwd=shop.cwd)
+    route = late.router().route("why is this postgres query slow")
+    assert "metier index" in (route.slate.note or "") and late.wants_refresh()
+    late.refresh()
+    again = Workshop(shop.config, cwd=shop.cwd).router().route("why is this postgres query slow")
+    assert again.slate.candidates[0].skill.name == "sql-tuning" and not again.warnings

@@ -11,10 +11,11 @@ from metier.disclose import Disclose
 from metier.errors import MetierError
 from metier.router import Router
 from metier.store import Store, log_events, log_route, route_row, shown
-from metier.types import Config, Encoder, Outcome, Skill, Stage, Task
+from metier.types import Config, Encoder, Outcome, Route, Skill, Stage, Task
 
 if TYPE_CHECKING:
     from metier.assemble.indexing import Opened
+    from metier.assemble.views import View
     from metier.gate.bank import Bank
     from metier.gate.runnable import Runnable
     from metier.models.llm import ChatLLM
@@ -33,6 +34,8 @@ class Parts(Protocol):
     config: Config
     warnings: list[str]
 
+    @property
+    def view(self) -> View: ...
     @property
     def store(self) -> Store: ...
     @property
@@ -72,7 +75,7 @@ def make_router(shop: Parts, opened: Opened, wanted: Sequence[str], source: str)
         ),
         skill=shop.skill,
         text=shop.text,
-        log=lambda route: log_route(shop.store, route, text=config.log_text, source=source),
+        log=lambda route: _noted(shop, route, source),
         events=lambda events: log_events(shop.store, events),
         seen=lambda session: shown(shop.store, session),
         append=shop.append,
@@ -80,6 +83,15 @@ def make_router(shop: Parts, opened: Opened, wanted: Sequence[str], source: str)
         stack=config.stack,
         warnings=tuple(warnings),
     )
+
+
+def _noted(shop: Parts, route: Route, source: str) -> None:
+    """The route is in the log; an index that it found damaged is built anew by the next refresh."""
+    from metier.retrieve.generation import REBUILD
+
+    if any(REBUILD in step.error for step in route.slate.steps if step.error):
+        shop.view.distrust()
+    log_route(shop.store, route, text=shop.config.log_text, source=source)
 
 
 def _encoder_or_none(shop: Parts, opened: Opened, warnings: list[str]) -> Encoder | None:
