@@ -15,11 +15,6 @@ CREATE TABLE canons (
     encoder   TEXT,
     UNIQUE (type, text)
 ) STRICT;
-CREATE TABLE canon_terms (
-    term      INTEGER NOT NULL,
-    canon     INTEGER NOT NULL REFERENCES canons (n),
-    PRIMARY KEY (term, canon)
-) STRICT, WITHOUT ROWID;
 CREATE TABLE canon_merges (
     canon     INTEGER PRIMARY KEY REFERENCES canons (n),
     into_     INTEGER NOT NULL REFERENCES canons (n),

@@ -28,8 +28,12 @@ MERGE = 0.85
 JACCARD = 0.3
 """Share of common words that they must have as well (methods 2.3)."""
 COMPARED = 4
-"""Expressions with most words in common whose vectors are compared: a fifth was never the one that merged [ours]."""
-LONGEST = 160
+"""Expressions with most words in common whose vectors are compared [ours]."""
+RAREST = 3
+"""Words of an expression by which candidates are found, the rarest ones: what agrees at 0.85 shares one of them [ours]."""
+HOLDERS = 400
+"""Expressions looked at for one word, the oldest ones: a word that more of them hold tells nothing apart."""
+LONGEST: dict[str, int] = {"capability": 120, "constraint": 120, "method": 60, "artifact": 60}
 """Characters of an expression that can be shared; a longer statement is one skill's own."""
 
 
@@ -52,7 +56,7 @@ class Canons:
     encoder: Encoder | None = None
     _said: dict[int, _Said] = field(default_factory=dict, repr=False)
     _by_text: dict[tuple[str, str], int] = field(default_factory=dict, repr=False)
-    _by_word: dict[int, list[int]] = field(default_factory=dict, repr=False)
+    _by_word: dict[tuple[str, int], list[int]] = field(default_factory=dict, repr=False)
     _into: dict[int, int] = field(default_factory=dict, repr=False)
     _users: dict[int, set[str]] = field(default_factory=dict, repr=False)
     _vectors: dict[int, NDArray[np.float16]] = field(default_factory=dict, repr=False)
@@ -84,7 +88,7 @@ class Canons:
 
     def join(self, graph: SkillGraph) -> SkillGraph:
         """The graph with canonical ids and layers; what is new in it has become part of the shared layer."""
-        fit = [i for i, node in enumerate(graph.nodes) if len(node.text) <= LONGEST]
+        fit = [i for i, node in enumerate(graph.nodes) if len(node.text) <= LONGEST[node.type]]
         wanted = list(dict.fromkeys((graph.nodes[i].type, graph.nodes[i].text) for i in fit))
         new = [(kind, text) for kind, text in wanted if (kind, text) not in self._by_text]
         if new:
@@ -115,7 +119,7 @@ class Canons:
         self._said[n] = said
         self._by_text[kind, text] = n
         for word in said.words:
-            self._by_word.setdefault(word, []).append(n)
+            self._by_word.setdefault((kind, word), []).append(n)
         return said
 
     def _add(self, new: Sequence[tuple[str, str]]) -> None:
@@ -132,17 +136,20 @@ class Canons:
         self._merge(pairs)
 
     def _alike(self, said: _Said) -> list[_Said]:
-        """Expressions of the same type and exact parts that share enough words, most shared first."""
-        counts: dict[int, int] = {}
-        for word in said.words:
-            for n in self._by_word.get(word, ()):
-                counts[n] = counts.get(n, 0) + 1
-        fit: list[tuple[float, int]] = []
-        for n, shared in counts.items():
+        """Expressions of the same type and exact parts that share enough words, most shared first.
+
+        `near` is found by the rarest words, whose lists are short: a word that nobody has yet has the empty list.
+        """
+        lists = sorted((self._by_word.get((said.type, w), []) for w in said.words), key=len)
+        near = {n for holders in lists[:RAREST] for n in holders[:HOLDERS]}
+        size, fit = len(said.words), list[tuple[float, int]]()
+        for n in near:
             other = self._said[n]
-            jaccard = shared / (len(said.words) + len(other.words) - shared)
-            if jaccard >= JACCARD and other.type == said.type and other.exact == said.exact:
-                fit.append((-jaccard, n))
+            if JACCARD * size <= len(other.words) <= size / JACCARD and other.exact == said.exact:
+                shared = len(said.words & other.words)
+                jaccard = shared / (size + len(other.words) - shared)
+                if jaccard >= JACCARD:
+                    fit.append((-jaccard, n))
         return [self._said[n] for _, n in sorted(fit)[:COMPARED]]
 
     def _merge(self, pairs: Sequence[tuple[_Said, _Said]]) -> None:
