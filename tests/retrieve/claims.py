@@ -21,6 +21,7 @@ CLAIMS = {
         f"{FUSE}::test_alpha_sits_on_the_lexical_side",
         f"{FUSE}::test_scores_keep_a_lead_that_ranks_forget",
         f"{STAGE}::test_fused_scores_are_the_weighted_z_of_both_channels",
+        f"{STAGE}::test_words_weigh_more_the_longer_a_request_is_beside_what_the_encoder_reads",
         f"{STAGE}::test_equal_vectors_score_equal_wherever_their_rows_lie",
     ],
     "1.7": [

@@ -15,6 +15,7 @@ from tests.retrieve.world import ZOO, BagEncoder, asked, built, opened, skill
 from metier.errors import IndexProblem
 from metier.retrieve.abstain import Judge
 from metier.retrieve.index import Retrieve, load
+from metier.text import count_tokens
 from metier.types import Profile, Skill, Slate, ranked
 
 ENCODER = BagEncoder()
@@ -47,6 +48,20 @@ def test_fused_scores_are_the_weighted_z_of_both_channels(tmp_path: Path) -> Non
     for candidate in stage(tmp_path, alpha=0.3)(asked("turn the merged list into notes")).candidates:
         detail = candidate.evidence[0].detail
         assert candidate.score == pytest.approx(0.7 * detail["z_dense"] + 0.3 * detail["z_lexical"])
+
+
+def test_words_weigh_more_the_longer_a_request_is_beside_what_the_encoder_reads(tmp_path: Path) -> None:
+    reads, usual = ENCODER.profile.max_tokens, 0.2
+    made = stage(tmp_path, encoder=BagEncoder(replace(ENCODER.profile, alpha=usual)), abstain=False)
+
+    def alpha(tokens: int) -> float:
+        best = made(asked("slow notes " + "slow " * (tokens - 3))).candidates[0]
+        facts = best.evidence[0].detail
+        return (best.score - facts["z_dense"]) / (facts["z_lexical"] - facts["z_dense"])
+
+    assert count_tokens("slow notes " + "slow " * (reads - 3)) == reads
+    lengths = [reads // 4, reads // 2, reads * 3 // 4, reads, reads * 2]
+    assert [alpha(n) for n in lengths] == pytest.approx([usual, usual, (usual + 0.5) / 2, 0.5, 0.5], abs=0.01)
 
 
 @pytest.mark.parametrize("channels", ["dense", "lexical", "ranks", "fused"])

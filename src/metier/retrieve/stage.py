@@ -27,9 +27,11 @@ SLATE = 50  # methods 5.3
 QUERY_WEIGHT = 0.3  # SkillRep: w_q, the share of hypothetical skills in the request (rule 1.2)
 NAMED_LEAD = 1.0
 """A skill asked for by name stands this many z above the best one that was not."""
-OVERFLOW_ALPHA = 0.5
+LONG_ALPHA = 0.5
 """Least weight of words where a request is longer than the encoder reads: its vector tells of the beginning alone
 (decision 0037)."""
+LONG_FROM = 0.5
+"""Share of what the encoder reads from which a request begins to be long: in between, the weight rises evenly."""
 EXCLUDE_WEIGHT = 1.0
 """z taken per standard deviation by which a request is nearer to what a skill is *not* for than to the skill."""
 REQUEST_CHARS = 32_768
@@ -295,14 +297,15 @@ class _Asked:
         return fused(z_dense, z_lexical, alpha)
 
     def _alpha(self) -> float:
-        """The stage's α, else the profile's; of a request that the encoder cannot read whole, words weigh half."""
+        """The stage's α, else the profile's, which rises with the request's length to `LONG_ALPHA` (rule 1.6)."""
         if self.stage.alpha is not None:
             return self.stage.alpha
         if self.stage.encoder is None:
             return 1.0
         profile = self.stage.encoder.profile
-        overflows = count_tokens(self.text) > profile.max_tokens
-        return max(profile.alpha, OVERFLOW_ALPHA) if overflows else profile.alpha
+        begins = LONG_FROM * profile.max_tokens
+        length = min(1.0, max(0.0, (count_tokens(self.text) - begins) / (profile.max_tokens - begins)))
+        return profile.alpha + length * max(0.0, LONG_ALPHA - profile.alpha)
 
     def _penalty(self, rows: NDArray[np.int64], dense: NDArray[np.float64]) -> NDArray[np.float64]:
         """How much nearer the request is to what a skill is not for, in standard deviations (field report 8)."""
