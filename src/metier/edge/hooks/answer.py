@@ -90,7 +90,8 @@ def _session_start(event: Mapping[str, Any], shop: Workshop, host: str) -> dict[
 
 def _compacted(event: Mapping[str, Any], shop: Workshop, host: str) -> dict[str, Any]:
     session = _session(event)
-    if session is not None:
+    perhaps = event.get("hook_event_name") == "PreCompress" and event.get("trigger") == "auto"
+    if session is not None and not perhaps:  # Gemini asks so before every request; `Turn.shrunk` tells whether it did
         compacted(shop.store, session)
     return {}
 
@@ -118,6 +119,8 @@ def _stopped(event: Mapping[str, Any], shop: Workshop, host: str) -> dict[str, A
     if session is not None and isinstance(path, str) and path:
         turn = read_turn(Path(path).expanduser())
         seen_in(shop, session, turn.calls)
+        if turn.shrunk:
+            compacted(shop.store, session)
         if turn.model and fact(shop.store, f"session:{session}") is None:  # some sessions do not start with a model
             set_fact(shop.store, f"session:{session}", f"{host}/{turn.model}"[:200])
     return {}
@@ -130,6 +133,7 @@ _EVENTS: Mapping[str, Callable[[Mapping[str, Any], Workshop, str], dict[str, Any
     "UserPromptExpansion": _expanded,
     "Stop": _stopped,
     "PreCompact": _compacted,
+    "PostCompact": _compacted,
     "BeforeAgent": _prompt,  # Gemini CLI's names for three of these
     "AfterAgent": _stopped,
     "PreCompress": _compacted,

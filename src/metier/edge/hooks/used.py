@@ -21,6 +21,8 @@ ROUTES_BACK = 20
 """Routes of a session that are searched for a skill that the agent used."""
 TRANSCRIPT_TAIL = 1_000_000
 """Bytes at the end of a transcript that are read when the agent stops: several turns of tool calls."""
+SHRUNK = 0.5
+"""A request of under this part of the one before has lost its history: Gemini keeps 30% when it compresses [ours]."""
 
 
 def happened(shop: Workshop, session: str | None, names: Sequence[str], what: What) -> None:
@@ -100,10 +102,15 @@ class Turn:
     """Inputs of its tool calls, as JSON."""
     model: str | None = None
     """The model that answered last, where the transcript says so."""
+    shrunk: bool = False
+    """Whether the host compressed the history in the last turn (Gemini writes tokens; others send an event)."""
 
 
 def read_turn(transcript: Path) -> Turn:
-    """The agent's tool calls and its model, from JSON lines of Claude Code or Codex; what cannot be read is skipped."""
+    """The agent's tool calls and its model, from JSON lines of Claude Code, Codex, Gemini or Qwen.
+
+    What cannot be read is skipped.
+    """
     if not transcript.is_file():
         return Turn()
     with transcript.open("rb") as file:
@@ -112,31 +119,55 @@ def read_turn(transcript: Path) -> Turn:
         lines = file.read(TRANSCRIPT_TAIL).split(b"\n")
     calls: list[str] = []
     model = None
+    size, shrunk = 0, False
     for line in lines[1 if start else 0 :]:
-        if b'"model"' in line or b"tool_use" in line or b"_call" in line:
+        if b'"model"' in line or b"tool_use" in line or b"_call" in line or b'"type":"user"' in line:
             try:
                 entry = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
+                continue
+            if not isinstance(entry, Mapping):
                 continue
             calls += _calls(entry)
             model = _model(entry) or model
-    return Turn(tuple(calls), model)
+            if entry.get("type") == "user" and b"functionResponse" not in line:
+                shrunk = False  # the turn begins
+            now = _size(entry)
+            if now is not None:
+                size, shrunk = now, shrunk or now < SHRUNK * size
+    return Turn(tuple(calls), model, shrunk)
 
 
-def _model(entry: Any) -> str | None:
-    message = entry.get("message") if isinstance(entry, Mapping) else None
+def _model(entry: Mapping[str, Any]) -> str | None:
+    """Claude Code has it in the message; Gemini and Qwen have it beside."""
+    message = entry.get("message")
     said = message.get("model") if isinstance(message, Mapping) and message.get("role") == "assistant" else None
+    if entry.get("type") in ("gemini", "assistant"):
+        said = said or entry.get("model")
     return said if isinstance(said, str) and said and not said.startswith("<") else None
 
 
-def _calls(entry: Any) -> Iterator[str]:
-    if not isinstance(entry, Mapping):
-        return
+def _size(entry: Mapping[str, Any]) -> int | None:
+    """Tokens of the request that this answer of Gemini's answers."""
+    tokens = entry.get("tokens")
+    size = tokens.get("input") if isinstance(tokens, Mapping) and entry.get("type") == "gemini" else None
+    return size if isinstance(size, int) else None
+
+
+def _calls(entry: Mapping[str, Any]) -> Iterator[str]:
     message = entry.get("message")
     content = message.get("content") if isinstance(message, Mapping) else None
-    for block in content if isinstance(content, list) else ():
+    for block in content if isinstance(content, list) else ():  # Claude Code
         if isinstance(block, Mapping) and block.get("type") == "tool_use":
             yield json.dumps(block.get("input"), ensure_ascii=False)
-    payload = entry.get("payload")
+    parts = message.get("parts") if isinstance(message, Mapping) else None
+    for part in parts if isinstance(parts, list) else ():  # Qwen
+        if isinstance(part, Mapping) and isinstance(part.get("functionCall"), Mapping):
+            yield json.dumps(part["functionCall"].get("args"), ensure_ascii=False)
+    listed = entry.get("toolCalls")
+    for call in listed if isinstance(listed, list) else ():  # Gemini
+        if isinstance(call, Mapping):
+            yield json.dumps(call.get("args"), ensure_ascii=False)
+    payload = entry.get("payload")  # Codex
     if isinstance(payload, Mapping) and str(payload.get("type", "")).endswith("_call"):
         yield json.dumps([payload.get(k) for k in ("arguments", "input", "action")], ensure_ascii=False)
