@@ -30,7 +30,7 @@ JACCARD = 0.3
 COMPARED = 4
 """Expressions with most words in common whose vectors are compared [ours]."""
 RAREST = 3
-"""Words of an expression by which candidates are found, the rarest ones: what agrees at 0.85 shares one of them [ours]."""
+"""Words of an expression by which candidates are found, the rarest: what agrees at 0.85 shares one of them [ours]."""
 HOLDERS = 400
 """Expressions looked at for one word, the oldest ones: a word that more of them hold tells nothing apart."""
 LONGEST: dict[str, int] = {"capability": 120, "constraint": 120, "method": 60, "artifact": 60}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from metier.assemble.workshop import Workshop
 from metier.edge import wire
-from metier.edge.cli.routing import explain
+from metier.edge.cli.explain import explain
 from metier.edge.cli.screen import Screen
 from metier.errors import InputError
 from metier.types import Arm, Outcome, Route

@@ -1,4 +1,4 @@
-"""The main verbs: `index`, `route`, `show`."""
+"""The main verbs: `index`, `route`, `show`; `explain` has what a route looks like to people."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from metier.assemble.indexing import Built
 from metier.assemble.workshop import Workshop
 from metier.disclose import within
 from metier.edge import wire
+from metier.edge.cli.explain import EXPLAINED, explain
 from metier.edge.cli.screen import Screen, clean, line
 from metier.errors import InputError
-from metier.text import count_tokens, one_line
-from metier.types import Candidate, Route, Skill
+from metier.text import count_tokens
+from metier.types import Skill
 
 PROBLEMS_SHOWN = 10
 """Problems that `metier index` prints; `metier doctor` has all of them."""
-LINES_SHOWN = 16
-"""Lines of the agent's text that a person is shown; `--text-only` prints it whole."""
 REQUEST_LIMIT = 4_000_000
 """Bytes of a request read from stdin: a megabyte of pasted log is fine, a disk image is a mistake."""
 
@@ -106,6 +105,7 @@ def add_route(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--budget", type=int, metavar="TOKENS", help="tokens of text for the agent, at most")
     parser.add_argument("--only", metavar="STAGES", help="stages to run: retrieve,rerank,gate")
     parser.add_argument("--host", help="the agent that reads the text")
+    parser.add_argument("--why", action="store_true", help=f"reasons of every candidate, not of the first {EXPLAINED}")
     parser.add_argument("--text-only", action="store_true", help="print just what the agent would get")
     parser.set_defaults(setting_flags=("k", "budget", "host", "stack"))
 
@@ -121,7 +121,7 @@ def run_route(args: argparse.Namespace, screen: Screen) -> int:
     elif args.text_only:
         screen.print(route.text)
     else:
-        explain(route, screen, k=args.config.k)
+        explain(route, screen, k=args.config.k, reasons=args.config.k if args.why else EXPLAINED)
     _build_behind(shop, args, screen)
     return 0
 
@@ -147,53 +147,6 @@ def _build_behind(shop: Workshop, args: argparse.Namespace, screen: Screen) -> N
         shop.refresh(progress=screen.progress)
         return
     shop.refresh_behind()
-
-
-def explain(route: Route, screen: Screen, *, k: int) -> None:
-    """The route in words a person understands: who is first and why, what the agent would get, what is amiss."""
-    slate = route.slate
-    for warning in route.warnings:
-        screen.note(f"warning: {warning}")
-    if slate.note:
-        screen.print(screen.style(clean(slate.note), "yellow"))
-    previous: float | None = None
-    for rank, candidate in enumerate(slate.candidates[:k], start=1):
-        _print_candidate(candidate, rank, screen, tie=previous is not None and candidate.score == previous)
-        previous = candidate.score
-    if len(slate.candidates) > k:
-        screen.print(screen.style(f"   … {len(slate.candidates) - k} more on the slate (-k shows more)", "dim"))
-    if len(slate.cover) > 1:
-        names = {c.skill.id: c.skill.name for c in slate.candidates}
-        screen.print(f"Together these cover the request: {', '.join(clean(names[i]) for i in slate.cover)}")
-    if slate.candidates and not any(c.verdict.level == "load" for c in slate.candidates):
-        from metier.gate.words import what_earns_it
-
-        earns = what_earns_it(slate) or "a skill earns being loaded by paired outcomes: metier record, metier collect"
-        screen.print(f"Nothing is loaded by itself yet. {earns}")
-    if route.text:
-        took = sum(s.ms for s in slate.steps)
-        screen.print(f"\nWhat the agent gets ({route.tokens} tokens, route {route.id}, {took:.1f} ms):")
-        lines = clean(route.text).splitlines()
-        for each in lines[:LINES_SHOWN]:
-            screen.print(f"  | {one_line(each, max(60, screen.width - 4))}" if each.strip() else "  |")
-        if len(lines) > LINES_SHOWN:
-            screen.print(f"  | … {len(lines) - LINES_SHOWN} more lines: metier route --text-only")
-    elif slate.candidates:
-        screen.print(f"\nThe agent gets nothing (route {route.id}).")
-
-
-def _print_candidate(candidate: Candidate, rank: int, screen: Screen, *, tie: bool) -> None:
-    relevance = wire.relevance(candidate)
-    percent = "    " if relevance is None else f"{100 * relevance:3.0f}%"
-    place = " =" if tie else f"{rank:2d}"
-    verdict = candidate.verdict
-    level = screen.style(verdict.level, {"load": "green", "offer": "cyan", "skip": "dim"}[verdict.level])
-    gain = "" if verdict.tau is None else f", gain {verdict.tau:+.2f} from {verdict.support}"
-    name = screen.style(one_line(candidate.skill.name, 48), "bold")
-    screen.print(f"{place}. {percent}  {name}  [{level}: {verdict.reason}{gain}]  {clean(candidate.skill.id)}")
-    screen.print(f"            {one_line(candidate.skill.description, max(40, screen.width - 14))}")
-    for evidence in candidate.evidence:
-        screen.print(screen.style(f"            {evidence.stage}: {one_line(evidence.why, 240)}", "dim"))
 
 
 # ------------------------------------------------------------------------------------------------------------- show
