@@ -147,7 +147,9 @@ def _nowhere(opened: Opened) -> str:
     places = ", ".join(looked[:LOOKED_SHOWN]) + (
         f" and {len(looked) - LOOKED_SHOWN} more" if looked[LOOKED_SHOWN:] else ""
     )
-    return f"no skills found: looked in {places or 'no place at all'}; run: metier index PATH"
+    return (
+        f"no skills found: looked in {places or 'no place at all'}; run: metier index PATH (metier demo shows examples)"
+    )
 
 
 def _logged(shop: Parts, route_id: str) -> Task | None:

@@ -166,7 +166,10 @@ class Workshop:
         wanted = [str(placed(p)) for p in paths]
         for path in wanted:
             if not Path(path).exists():
-                raise InputError(f"{path}: no such folder or file; give a folder of skills or a JSONL library")
+                raise InputError(
+                    f"{path}: no such folder or file; give a folder of skills or a JSONL library, or no path at all to "
+                    "look in the usual places"
+                )
         set_fact(self.store, "roots", list(dict.fromkeys([*fact(self.store, "roots", []), *wanted])))
 
     def unregister(self, paths: Sequence[Path]) -> None:
