@@ -38,8 +38,6 @@ def drawn() -> list[str]:
         figures.bar(0.4, label=EVIL),
         figures.interval(-0.2, 0.1, 0.6),
         figures.shares([(EVIL, 3, "load"), ("b", 0, "skip")]),
-        figures.spark([1, 2, 3], label=EVIL),
-        figures.spark([]),
         figures.scatter(points, x, y, EVIL, diagonal=True),
         figures.lines([(EVIL, "accent", points)], x, y, EVIL),
         figures.bars([(EVIL, 3.0, EVIL, "accent")], EVIL, reach=[9.0]),

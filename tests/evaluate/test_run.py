@@ -113,11 +113,3 @@ def test_skillrouters_gold_outside_the_pool_does_not_count_and_others_does(bench
     ours = Request("c", "t", {"pdf-0": 1.0, "gone": 1.0}, "d")
     kept = run.judged([theirs, empty, ours], bench.skills)
     assert [(r.id, sorted(r.gold)) for r in kept] == [("a", ["pdf-0"]), ("c", ["gone", "pdf-0"])]
-
-
-def test_halves_hold_the_same_share_of_every_dataset() -> None:
-    asked = [Request(str(n), "t", {"g": 1.0}, "a" if n < 10 else "b") for n in range(16)]
-    first, second = run.stratified_halves(asked)
-    assert sorted(r.id for r in first + second) == sorted(r.id for r in asked)
-    assert [sum(r.dataset == name for r in first) for name in "ab"] == [5, 3]
-    assert run.stratified_halves(asked) == (first, second)

@@ -75,10 +75,6 @@ class Interval:
     low: float
     high: float
 
-    def pp(self) -> dict[str, float | list[float]]:
-        """In percent points."""
-        return {"pp": round(self.value * PP, 4), "ci95": [round(self.low * PP, 4), round(self.high * PP, 4)]}
-
 
 def advantage_interval(gains: Floats, use: ArrayLike, *, seed: int = 0, resamples: int = RESAMPLES) -> Interval:
     """The advantage with a paired bootstrap interval: tasks are drawn with their gain and their decision together."""

@@ -6,7 +6,6 @@ switches. Evaluation never shadows or collapses skills, and a request whose gold
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -252,14 +251,3 @@ def sra_results(run: Run, requests: Sequence[Request], metadata: Mapping[str, An
             if (key := key_of(request)) in run.rankings
         ],
     }
-
-
-def stratified_halves(requests: Sequence[Request], seed: int = 0) -> tuple[list[Request], list[Request]]:
-    """Two halves with the same share of every dataset: one to choose on, one to report on."""
-    rng = np.random.default_rng(seed)
-    halves: tuple[list[Request], list[Request]] = ([], [])
-    for _, group in itertools.groupby(sorted(requests, key=lambda r: (r.dataset, r.id)), key=lambda r: r.dataset):
-        mine = list(group)
-        for place, n in enumerate(rng.permutation(len(mine)).tolist()):
-            halves[place % 2].append(mine[n])
-    return halves

@@ -10,20 +10,18 @@ holds d·U (N × k) and the rescaling s_d, and one product gives the cosine befo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from metier.late import dataclass
 
 if TYPE_CHECKING:
     from metier.types import Vectors
 
 GENERIC_DIRECTIONS = 2  # SkillRep: the second level removes two directions
 GENERIC_WORDS = 1000  # methods 1.4 [ours]: content words of highest document frequency, encoded alone
-SECOND_LEVEL_LENGTH = (
-    0.05  # SkillRep reports a mean squared length of 0.047 on the second level; ours is in the manifest
-)
 GUARD = 10  # methods 1.4: fewer than this many documents per direction cannot tell background from content
 VANISHED = 1e-6
 """A vector with less than this left after U1 was all background: its row stays zero."""

@@ -125,18 +125,6 @@ def shares(parts: Sequence[tuple[str, float, str]], *, width: int = 150, height:
     return _svg(width, height, "".join(drawn) or f'<rect class="track" width="{width}" height="{height}"/>', said)
 
 
-def spark(values: Sequence[float], *, width: int = 120, height: int = 28, label: str = "") -> str:
-    """A line without axes."""
-    if not values:
-        return _svg(
-            width, height, f'<line class="rule" x1="0" x2="{width}" y1="{height - 2}" y2="{height - 2}"/>', label
-        )
-    top = max([*values, 1e-12])
-    step = (width - 4) / max(len(values) - 1, 1)
-    points = " ".join(f"{2 + i * step:.1f},{height - 3 - (height - 6) * v / top:.1f}" for i, v in enumerate(values))
-    return _svg(width, height, f'<polyline class="line accent" points="{points}"/>', label or f"latest {values[-1]:g}")
-
-
 # ------------------------------------------------------------------------------------------------------------ plots
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 12, 40
