@@ -15,9 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from metier.errors import InputError
+from metier.types import Skill
 
 IN_POOL = "gold_in_pool"
 """In a request's `extra`: only gold that the pool holds counts (SkillRouter's protocol, methods 6.2)."""
+
+
+def known_as(skill: Skill) -> tuple[str, ...]:
+    """The ids gold may name a skill by: its row's id in a JSONL library, its own id, its path below the root."""
+    rows = tuple(a.rsplit("#", 1)[1] for a in skill.addresses if "#" in a)
+    short = skill.id.split(":", 1)[-1]
+    return (*rows, skill.id, short, f"{short}/SKILL.md")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import numpy as np
 
 from metier.errors import InputError
 from metier.evaluate.datasets import IN_POOL, Request
+from metier.evaluate.datasets import known_as as known_as
 from metier.evaluate.metrics import REPORTED, macro, measure
 from metier.retrieve.build import DOCUMENT_WEIGHT
 from metier.router import run as run_stages
@@ -96,13 +97,6 @@ class Run:
 def key_of(request: Request) -> str:
     """Requests of different datasets may share an id."""
     return f"{request.dataset}/{request.id}"
-
-
-def known_as(skill: Skill) -> tuple[str, ...]:
-    """The ids gold may name a skill by: its row's id in a JSONL library, its own id, its path below the root."""
-    rows = tuple(a.rsplit("#", 1)[1] for a in skill.addresses if "#" in a)
-    short = skill.id.split(":", 1)[-1]
-    return (*rows, skill.id, short, f"{short}/SKILL.md")
 
 
 def stages_for(

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metier.errors import InputError
+from metier.evaluate.datasets import known_as
 from metier.evaluate.metrics import measure
-from metier.evaluate.run import Bench, known_as
+from metier.evaluate.run import Bench
 from metier.retrieve.background import (
     GENERIC_WORDS,
     STOP_WORDS,

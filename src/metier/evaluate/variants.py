@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from metier.errors import InputError
-from metier.evaluate.datasets import lines
+from metier.evaluate.datasets import known_as, lines
 from metier.retrieve.background import Background, coordinates, enough, generic_directions, top_directions
 from metier.types import Encoder, Skill
 
@@ -46,7 +46,6 @@ def mean_request(encoder: Encoder, texts: Sequence[str]) -> Vectors:
 
 def own_requests(encoder: Encoder, skills: Sequence[Skill], asked: Mapping[str, Sequence[str]]) -> Vectors:
     """float32 (N, d): the mean vector of each skill's generated requests; zeros where it has none."""
-    from metier.evaluate.run import known_as
 
     out = np.zeros((len(skills), encoder.profile.dim), np.float32)
     for row, skill in enumerate(skills):

@@ -12,9 +12,8 @@ from typing import Any
 from metier.assemble.workshop import Workshop
 from metier.edge.cli.screen import Screen
 from metier.errors import InputError
-from metier.evaluate.datasets import as_library, read_requests
+from metier.evaluate.datasets import as_library, known_as, read_requests
 from metier.evaluate.lookalikes import BACKGROUND, Scored, pairs, report, text_scores, witness_scores
-from metier.evaluate.run import known_as
 from metier.types import Skill
 
 
