@@ -11,10 +11,11 @@ import hashlib
 import json
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import PurePath
 
 from metier.errors import MetierError
+from metier.late import dataclass
 from metier.text import count_tokens, one_line, printable, visible
 from metier.types import Candidate, Evidence, Route, Skill, Slate
 

@@ -7,19 +7,22 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-_WORD = re.compile(r"[^\W_]+")
+from metier.late import pattern
+
+_WORD = pattern(r"[^\W_]+")
 # Scripts written without spaces: kana, CJK ideographs (with extension A and compatibility), Thai, Lao, Khmer, Burmese.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1780-\u17ff\u1000-\u109f"
-_RUN = re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
-_HAS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_RUN = pattern(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
+_HAS_UNSPACED = pattern(f"[{_UNSPACED}]")
 # Escape sequences (CSI, OSC, other two-byte forms), then every other control but tab and newline, then the
 # invisible characters that reorder or hide text (bidirectional controls, zero width, tags), then halves of surrogates.
-_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-_]|\x9b[0-?]*[ -/]*[@-~]")
-_CONTROLS = re.compile(
+_ESCAPES = pattern(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-_]|\x9b[0-?]*[ -/]*[@-~]")
+_HIDDEN = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f\ud800-\udfff]"
 )
-_UNSEEN = re.compile(f"{_CONTROLS.pattern}|[\t\n\u2028\u2029]")
-_PIECE = re.compile(r"[^\W_]+|[^\w\s]|_")
+_CONTROLS = pattern(_HIDDEN)
+_UNSEEN = pattern(f"{_HIDDEN}|[\t\n\u2028\u2029]")
+_PIECE = pattern(r"[^\W_]+|[^\w\s]|_")
 CHARS_PER_TOKEN = 4
 """Latin text averages about four characters a token in the tokenizers of current agents (OpenAI's rule of thumb)."""
 
@@ -65,6 +68,8 @@ def count_tokens(text: str) -> int:
 
 def printable(text: str) -> str:
     """The text without terminal escapes, control and invisible reordering characters; tabs and newlines stay."""
+    if text.isprintable():
+        return text
     return _CONTROLS.sub("", _ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
 
 

@@ -7,8 +7,10 @@ One value flows: a `Task` becomes a `Slate` of `Candidate`s, each stage adds `Ev
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+
+from metier.late import dataclass
 
 if TYPE_CHECKING:  # numpy is only named here, so that importing the nouns stays light
     import numpy as np

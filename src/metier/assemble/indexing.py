@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from metier.assemble.views import View
 from metier.assemble.writing import Written
 from metier.errors import IndexProblem
+from metier.late import dataclass
 from metier.types import Encoder, Library, Problem, Shadowed, Skill
 
 if TYPE_CHECKING:

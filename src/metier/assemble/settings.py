@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from metier.errors import ConfigError
+from metier.late import dataclass
 from metier.types import Config
 
 FILE = "metier.toml"

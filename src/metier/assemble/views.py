@@ -12,11 +12,11 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from metier.errors import IndexProblem, StoreError
+from metier.late import dataclass
 from metier.text import fingerprint
 
 KEPT = 2

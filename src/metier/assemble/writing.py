@@ -7,10 +7,10 @@ expand --qualify` kept for this very model, prompt and encoder. Everywhere else 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from metier.errors import ConfigError, MetierError, StoreError
+from metier.late import dataclass
 from metier.store import Store
 from metier.types import Config, Encoder, Skill
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, MutableMapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -25,6 +25,7 @@ from metier.gate.pairs import Pairs, Tally, joined
 from metier.gate.rows import bundle
 from metier.gate.runnable import Finding, Runnable
 from metier.gate.thresholds import eta_for, token_price
+from metier.late import dataclass
 from metier.text import one_line
 from metier.types import (
     UNKNOWN_STACK,

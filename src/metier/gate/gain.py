@@ -11,13 +11,13 @@ for one task against one pool (the Gate stage). Neither ever reads the outcome o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from metier.errors import BankError, InputError
+from metier.late import dataclass
 
 Floats = NDArray[np.float64]
 

@@ -9,13 +9,13 @@ a control, and stands in where a task has no `skip` row of this skill's own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metier.gate.rows import COUNTED
+from metier.late import dataclass
 from metier.store import Store
 
 Floats = NDArray[np.float64]

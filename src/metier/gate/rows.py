@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 from metier.errors import BankError
+from metier.late import dataclass, pattern
 from metier.text import fingerprint
 from metier.types import Arm, Origin, Outcome
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-_OPAQUE = re.compile(r"(?:id|sha256|route):\S+\Z")  # a name, a hash of the text, a route without its text
+_OPAQUE = pattern(r"(?:id|sha256|route):\S+\Z")  # a name, a hash of the text, a route without its text
 _NAME_LENGTH = 16  # hex digits of a text's fingerprint that name it: 64 bits, no collision below billions of tasks
 COUNTED = "origin <> 'agent'"
 """SQL: rows that may count (rule 3.14)."""

@@ -13,11 +13,12 @@ import shutil
 import sys
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
 
 from metier.gate.tools import capability, fits
+from metier.late import dataclass
 from metier.text import fingerprint
 from metier.types import Requirement, Skill, Task
 

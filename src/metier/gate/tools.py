@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
+from metier.late import pattern
+
 GENERAL: Mapping[str, tuple[str, ...]] = {
     "shell": (
         "bash", "shell", "sh", "zsh", "terminal", "exec", "execute", "command", "run_command", "execute_command",
@@ -48,7 +50,7 @@ HOSTS: Mapping[str, Mapping[str, str]] = {
 """Host → what its own names mean there, before the general table is asked."""
 
 _CAPABILITY = {name: capability for capability, names in GENERAL.items() for name in (capability, *names)}
-_PATTERN = re.compile(r"\(.*\)\s*\Z", re.DOTALL)
+_PATTERN = pattern(r"\(.*\)\s*\Z", re.DOTALL)
 
 
 def plain(tool: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 
+from metier.late import pattern
 from metier.types import Problem
 
 _BOMS = (  # the four-byte marks first: UTF-32-LE begins with UTF-16-LE's mark
@@ -18,11 +19,11 @@ _BOMS = (  # the four-byte marks first: UTF-32-LE begins with UTF-16-LE's mark
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_HIGH_RUN = re.compile(rb"[\x80-\xff]+")
-_UTF8_SEQUENCE = re.compile(rb"[\xc3-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+_HIGH_RUN = pattern(rb"[\x80-\xff]+")
+_UTF8_SEQUENCE = pattern(rb"[\xc3-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 # In cp1250 these bytes are Polish, Czech or Hungarian letters; in cp1252 they are signs that no word contains.
-_CP1250_LETTERS = re.compile(rb"(?<=[A-Za-z])[\xb3\xb9\x9c\x9f\xbf\xbe\x9a\x9d](?=[a-z])")
-_UNWANTED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
+_CP1250_LETTERS = pattern(rb"(?<=[A-Za-z])[\xb3\xb9\x9c\x9f\xbf\xbe\x9a\x9d](?=[a-z])")
+_UNWANTED = pattern("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
 SAMPLE = 65_536
 """Bytes looked at to guess an encoding; a file changes its encoding nowhere."""
 UTF16_ZEROS = 0.3

@@ -7,17 +7,17 @@ is never split at the three characters. What people write instead of the standar
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from metier.late import dataclass, pattern
 from metier.types import Problem
 
-_FENCE = re.compile(r"---[ \t]*\Z")
-_END = re.compile(r"(?:---|\.\.\.)[ \t]*\Z")  # YAML ends a document with either
-_ALMOST = re.compile(r"[ \t]*(?:-{2,12}|[—–]{1,4}-?|\+{3}|\*{3}|_{3}|```+|~~~+)[ \t]*\Z")
-_KEY = re.compile(r"[ \t]*[\"']?[A-Za-z_][\w.-]{0,60}[\"']?[ \t]*:(?:[ \t]|\Z)")
-_KNOWN = re.compile(r"[ \t]*[\"']?(?:name|description|title|version|license|metadata|allowed-tools)[\"']?[ \t]*:", re.I)
-_YAML_LINE = re.compile(r"[ \t]+\S|-[ \t]|#|[}\])]|[\"']?[A-Za-z_][\w.-]{0,60}[\"']?[ \t]*:(?:[ \t]|\Z)")
-_INLINE_KEY = re.compile(r"(?:(?<=\s)|\A)([A-Za-z][A-Za-z_-]{0,40}):[ \t]")
+_FENCE = pattern(r"---[ \t]*\Z")
+_END = pattern(r"(?:---|\.\.\.)[ \t]*\Z")  # YAML ends a document with either
+_ALMOST = pattern(r"[ \t]*(?:-{2,12}|[—–]{1,4}-?|\+{3}|\*{3}|_{3}|```+|~~~+)[ \t]*\Z")
+_KEY = pattern(r"[ \t]*[\"']?[A-Za-z_][\w.-]{0,60}[\"']?[ \t]*:(?:[ \t]|\Z)")
+_KNOWN = pattern(r"[ \t]*[\"']?(?:name|description|title|version|license|metadata|allowed-tools)[\"']?[ \t]*:", re.I)
+_YAML_LINE = pattern(r"[ \t]+\S|-[ \t]|#|[}\])]|[\"']?[A-Za-z_][\w.-]{0,60}[\"']?[ \t]*:(?:[ \t]|\Z)")
+_INLINE_KEY = pattern(r"(?:(?<=\s)|\A)([A-Za-z][A-Za-z_-]{0,40}):[ \t]")
 LOOK = 40
 """Lines in which a late opening fence is looked for; comments and headings before it take a few."""
 ONE_LINE = 8_000

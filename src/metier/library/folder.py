@@ -15,8 +15,9 @@ import re
 import stat as _stat
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from metier.late import dataclass, pattern
 
 SKIP = frozenset((".git", "node_modules", ".venv", "__pycache__"))
 """Folders that are never entered: they hold what tools made, not what authors wrote. Hidden folders are entered."""
@@ -45,7 +46,7 @@ class Contents:
     stamp: str
 
 
-_ROW = re.compile(r"(?P<file>.*?\.(?:jsonl|ndjson)(?:\.gz|\.xz)?)#(?P<row>.*)", re.DOTALL | re.IGNORECASE)
+_ROW = pattern(r"(?P<file>.*?\.(?:jsonl|ndjson)(?:\.gz|\.xz)?)#(?P<row>.*)", re.DOTALL | re.IGNORECASE)
 
 
 def row_of(address: str) -> tuple[str, str] | None:

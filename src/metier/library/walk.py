@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import time
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from metier.late import dataclass
 from metier.library.folder import DEPTH, SKIP, Stat, entry, is_marker, marker, stamp
 from metier.types import Problem, Scope
 

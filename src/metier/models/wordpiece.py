@@ -6,18 +6,19 @@ It gives the same ids as `tokenizers` does for the same `tokenizer.json` (its or
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
+
+from metier.late import pattern
 
 LONGEST_WORD = 100
 """Longer words are one unknown piece (BERT)."""
 LONGEST_PIECE = 32
 """No piece has more characters; vocabularies with longer ones get no `pieces.tsv` (all-MiniLM-L6-v2: 18)."""
 
-_SPECIAL = re.compile(r"(\[PAD\]|\[UNK\]|\[CLS\]|\[SEP\]|\[MASK\])")
-_ASCII = re.compile(r"[a-z0-9]+|[!-/:-@\[-`{-~]")
+_SPECIAL = pattern(r"(\[PAD\]|\[UNK\]|\[CLS\]|\[SEP\]|\[MASK\])")
+_ASCII = pattern(r"[a-z0-9]+|[!-/:-@\[-`{-~]")
 _ASCII_CONTROLS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127))
 _IDEOGRAPHS = (
     (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F), (0x2B740, 0x2B81F),

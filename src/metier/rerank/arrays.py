@@ -11,12 +11,12 @@ from __future__ import annotations
 import zlib
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metier.late import dataclass
 from metier.rerank.graph import SKILL, SkillGraph, edges_out, far_end
 from metier.rerank.terms import codes, terms
 

@@ -11,18 +11,18 @@ A statement that agrees with a requirement where its sibling says something else
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metier.late import dataclass, pattern
 from metier.rerank.arrays import Stack
 from metier.rerank.maxmin import OPPOSED
 from metier.rerank.request import Need
-from metier.rerank.terms import DENY, OPPOSITE, code, listed, terms
+from metier.rerank.terms import AFFIRM_AFTER, DENY, OPPOSITE, code, listed, terms
 from metier.text import words
 
 ALIKE = 0.5
@@ -60,7 +60,7 @@ WEAKENING = listed(
 )
 """Words that take an obligation back; together with the denials they turn a statement round."""
 
-_CLAUSE = re.compile(r"[.:;,!?()]\s")
+_CLAUSE = pattern(r"[.:;,!?()]\s")
 
 Reading = tuple[int, str]
 """CRC-32 of a statement, and its words."""
@@ -110,6 +110,8 @@ class _Asked:
     by_term: dict[int, list[tuple[int, bool, float]]] = field(default_factory=dict)
     total: list[float] = field(default_factory=list)
     small: list[frozenset[str]] = field(default_factory=list)
+    denying: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    """Needs that deny some of their terms."""
 
 
 @lru_cache(maxsize=1 << 13)
@@ -120,7 +122,7 @@ def _statement(text: str) -> _Statement:
     turned: set[int] = set()
     refuses: bool | None = None
     for clause in _CLAUSE.split(text):
-        times = sum(w in DENY or w in WEAKENING or w in OPPOSITE for w in _words(clause))
+        times = _refusals(_words(clause))
         refuses = times % 2 == 1 if times and refuses is None else refuses
         if times % 2:
             turned.update(code(key) for key, _, _ in terms(clause))
@@ -128,12 +130,20 @@ def _statement(text: str) -> _Statement:
     return _Statement(text, held, all_words & DISTINGUISHING, all_words, frozenset(turned), bool(refuses))
 
 
+def _refusals(said: Sequence[str]) -> int:
+    """How many words of a clause deny; "must not exceed" and "not only" do not."""
+    return sum(
+        (w in DENY and (n + 1 == len(said) or said[n + 1] not in AFFIRM_AFTER)) or w in WEAKENING or w in OPPOSITE
+        for n, w in enumerate(said)
+    )
+
+
 def _words(text: str) -> list[str]:
     return words(text.replace("n't", " not").replace("n’t", " not"))
 
 
 def _asked(needs: Sequence[Need], weights: Mapping[int, float]) -> _Asked:
-    asked = _Asked(needs)
+    asked = _Asked(needs, denying=np.array([any(denied for _, denied, _ in n.terms) for n in needs]))
     for j, need in enumerate(needs):
         total = 0.0
         for key, denied in {(key, denied) for key, denied, _ in need.terms}:
@@ -268,7 +278,10 @@ def _opposed(said: _Statement, instead: _Statement, asked: _Asked) -> tuple[floa
     at_stake = _mass(dict.fromkeys(turned, 1), asked)
     denies = bool(at_stake.clashes.any())  # as in `_sides`: one denial outweighs affirmed mentions
     whole = about.agrees + about.clashes
-    enough = at_stake.clashes > 0 if denies else (at_stake.agrees > 0) & (whole >= TURNED * np.array(asked.total))
+    if denies:
+        enough = at_stake.clashes > 0
+    else:  # where a need denies something of its own, what it merely mentions may be turned round either way
+        enough = (at_stake.agrees > 0) & (whole >= TURNED * np.array(asked.total)) & ~asked.denying
     if enough.any() and any(instead.denies(k) == denies for k in turned):
         weight = np.where(enough, whole, -1.0)
         if best is None or weight.max() > best[0]:

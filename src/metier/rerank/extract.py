@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from metier.late import pattern
 from metier.rerank.graph import SKILL, Edge, Node, NodeType, Relation, SkillGraph, node_id
 from metier.rerank.rules import Statement, ancestry, plain, statements
 from metier.rerank.terms import DENY, listed
@@ -29,36 +30,34 @@ MAX_ARTIFACTS = 60
 MAX_ALTERNATIVES = 8
 """Implementations told apart in one skill; further alternatives count as common text."""
 
-LIMIT = re.compile(
+LIMIT = pattern(
     r"\b(?:must|mandatory|never|only|always|required?|requires|at most|at least|no more than|no less than|without|"
     r"do not|don[’']t|cannot|can[’']t|avoid|exactly|maximum|minimum|max|min|up to|limit(?:ed)?|not|no|forbidden|"
     r"unless|except|mandatory|under|below|above|within|shall|strictly)\b",
     re.IGNORECASE,
 )
-_ALTERNATIVE = re.compile(
+_ALTERNATIVE = pattern(
     r"(?:\d+[.)]?\s*)?(?:option|approach|alternative|variant|route|strategy|path|method|mode|way)\s*"
     r"(?:[A-Z]\b|\d{1,2}\b|:|[-–—])|\d{1,2}[A-E][.):]?\s",
     re.IGNORECASE,
 )
-_USING = re.compile(r"(?:using|with|via|through)\s+\S", re.IGNORECASE)
-_OFFERS = re.compile(
+_USING = pattern(r"(?:using|with|via|through)\s+\S", re.IGNORECASE)
+_OFFERS = pattern(
     r"\b(?:capabilit|features?\b|what (?:it|this)|when to use|use cases?|overview|purpose|use this|use when)", re.I
 )
-_DENYING = re.compile(
+_DENYING = pattern(
     r"\b(?:do not|don[’']?ts?|never|avoid|not? (?:for|to|in)|when not|anti-?patterns?|out of scope|non-?goals?|"
     r"forbidden|prohibited|must not|should not|shouldn[’']t|bad|wrong|limitations?|exclu(?:des|sions?))\b",
     re.I,
 )
-_CLAUSE = re.compile(r"(?<=[.;!?])\s+|\s+[-–—]\s+|\n+")
-_CODE_SPAN = re.compile(r"`([^`\n]{2,80})`")
-_EXTENSION = re.compile(r"(?<![\w/])\*?\.([a-z][a-z0-9]{1,5})\b")
-_IMPORT = re.compile(r"\s*(?:import|from|require|use|using|#include)\s+[\"'<(]?([A-Za-z_][\w./@-]{1,40})")
-_INSTALL = re.compile(r"\b(?:pip|pip3|uv|npm|pnpm|yarn|brew|apt|apt-get|cargo|go|gem|npx|uvx)\s+(?:-\w+\s+)?"
+_CLAUSE = pattern(r"(?<=[.;!?])\s+|\s+[-–—]\s+|\n+")
+_CODE_SPAN = pattern(r"`([^`\n]{2,80})`")
+_EXTENSION = pattern(r"(?<![\w/])\*?\.([a-z][a-z0-9]{1,5})\b")
+_IMPORT = pattern(r"\s*(?:import|from|require|use|using|#include)\s+[\"'<(]?([A-Za-z_][\w./@-]{1,40})")
+_INSTALL = pattern(r"\b(?:pip|pip3|uv|npm|pnpm|yarn|brew|apt|apt-get|cargo|go|gem|npx|uvx)\s+(?:-\w+\s+)?"
                       r"(?:install|add|i|get|tool install)?\s*(?:-[\w-]+\s+)*([A-Za-z@][\w./@-]{1,40})")  # fmt: skip
-_COMMAND = re.compile(r"\$?\s*([a-z][\w.-]{1,24})(?:\s+[-\w./\"'<$]|$)")
-_MAKES = re.compile(
-    r"\b(?:output|outputs|produces?|writes?|creates?|generates?|saves?|exports?|returns?|into|to)\b", re.I
-)
+_COMMAND = pattern(r"\$?\s*([a-z][\w.-]{1,24})(?:\s+[-\w./\"'<$]|$)")
+_MAKES = pattern(r"\b(?:output|outputs|produces?|writes?|creates?|generates?|saves?|exports?|returns?|into|to)\b", re.I)
 _SHELLS = frozenset(("bash", "sh", "shell", "zsh", "console", "powershell", "cmd"))
 _NOISE = listed("the a an to if for then else fi do done echo cd ls cat true false null none yes no and or in")
 

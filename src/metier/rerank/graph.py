@@ -14,11 +14,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, cast, get_args
 from xml.etree import ElementTree
 
 from metier.errors import InputError
+from metier.late import dataclass
 
 NodeType = Literal["capability", "method", "artifact", "constraint"]
 Relation = Literal["provides", "part_of", "implemented_by", "requires", "produces", "uses", "subject_to"]

@@ -12,9 +12,10 @@ import time
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from metier.errors import InputError, StoreError
+from metier.late import dataclass
 from metier.rerank.arrays import Arrays, arrays
 from metier.rerank.extract import RULES, Extract, extract
 from metier.rerank.graph import SkillGraph, as_dict, from_dict

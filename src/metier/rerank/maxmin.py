@@ -10,12 +10,12 @@ weight w counts as 1 − w·(1 − branch), alternatives joined by "or" count as
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metier.late import dataclass
 from metier.rerank.arrays import Stack
 from metier.rerank.request import Need
 from metier.rerank.terms import code

@@ -7,8 +7,8 @@ Clauses become requirements with a type, a weight (a wish weighs less than a mus
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from metier.late import dataclass, pattern
 from metier.rerank.extract import LIMIT
 from metier.rerank.graph import NodeType
 from metier.rerank.terms import Term, terms
@@ -19,18 +19,18 @@ MAX_CHARS = 6_000
 WISH = 0.5
 """Weight of "ideally …": failing it caps the witness at 1 − 0.5 [ours]."""
 
-_SENTENCE = re.compile(r"(?<=[.!?。！？])(?:\s+|(?<=[。！？]))|\n+|[;；]\s*")
-_CUT = re.compile(
+_SENTENCE = pattern(r"(?<=[.!?。！？])(?:\s+|(?<=[。！？]))|\n+|[;；]\s*")
+_CUT = pattern(
     r"\s*[,:，、：]\s+|\s+[-–—]\s+|\s*[()]\s*|[，、：]|"
     r"\s+(?:and then|and also|as well as|but|then|while|plus|and|und|et|y|e)\s+|"
     r"\s+(?=(?:without|except|instead of|rather than|ideally|preferably)\s)"
 )
-_WISH = re.compile(
+_WISH = pattern(
     r"\b(?:ideally|preferably|prefer(?:red|ence)?|if possible|nice to have|would be nice|bonus|optional(?:ly)?|"
     r"if you can|best if|rather|idealerweise|am liebsten|de préférence|idéalement|preferiblemente)\b",
     re.IGNORECASE,
 )
-_EITHER = re.compile(r"\s+(?:or|oder|ou|o)\s+", re.IGNORECASE)
+_EITHER = pattern(r"\s+(?:or|oder|ou|o)\s+", re.IGNORECASE)
 _LABEL_WORDS = 4
 
 

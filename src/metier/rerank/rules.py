@@ -6,10 +6,10 @@ more than the caps allow. Nothing here decides what a statement means; `extract.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+from metier.late import dataclass, pattern
 
 MAX_CHARS = 120_000
 """Characters of a body that are read; one public skill in 12,610 is longer."""
@@ -38,16 +38,16 @@ class Statement:
     """Language of the fence around a line of code."""
 
 
-_HEADING = re.compile(r" {0,3}(#{1,6})\s+(\S.{0,300})")
-_FENCE = re.compile(r" {0,12}(`{3,}|~{3,})\s*([A-Za-z0-9_+#.-]{0,20})")
-_ITEM = re.compile(r"\s{0,40}(?:[-*+•]|\d{1,3}[.)]|[a-zA-Z][.)])\s+(?:\[[ xX]\]\s+)?(?=\S)")
-_RULE = re.compile(r"[\s|:*_=+-]*$")
-_BOLD_LINE = re.compile(r"\*\*([^*\n]{3,120})\*\*:?$")
-_SENTENCE_END = re.compile(
+_HEADING = pattern(r" {0,3}(#{1,6})\s+(\S.{0,300})")
+_FENCE = pattern(r" {0,12}(`{3,}|~{3,})\s*([A-Za-z0-9_+#.-]{0,20})")
+_ITEM = pattern(r"\s{0,40}(?:[-*+•]|\d{1,3}[.)]|[a-zA-Z][.)])\s+(?:\[[ xX]\]\s+)?(?=\S)")
+_RULE = pattern(r"[\s|:*_=+-]*$")
+_BOLD_LINE = pattern(r"\*\*([^*\n]{3,120})\*\*:?$")
+_SENTENCE_END = pattern(
     r"(?<=[.!?。！？])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)\s+(?=[A-Z0-9`\"'*(\[\u3400-\u9fff])|(?<=[。！？])"
 )
-_LINK = re.compile(r"\[([^\[\]\n]{1,200})\]\([^()\s]{0,300}\)")
-_MARKS = re.compile(r"\*\*|__|(?<![\w*])\*(?=\S)|(?<=\S)\*(?![\w*])|`|<[^<>\n]{1,80}>")
+_LINK = pattern(r"\[([^\[\]\n]{1,200})\]\([^()\s]{0,300}\)")
+_MARKS = pattern(r"\*\*|__|(?<![\w*])\*(?=\S)|(?<=\S)\*(?![\w*])|`|<[^<>\n]{1,80}>")
 
 
 def plain(text: str) -> str:

@@ -11,6 +11,7 @@ import re
 import zlib
 from functools import lru_cache
 
+from metier.late import pattern
 from metier.text import words as script_words
 
 
@@ -68,6 +69,11 @@ SAME = {
     "picture": "image", "pictures": "image", "photo": "image", "photos": "image", "ci": "ci", "os": "os",
     "spreadsheet": "xlsx", "spreadsheets": "xlsx", "slides": "pptx", "slide": "pptx", "bug": "bug", "pr": "pullrequest",
     "prs": "pullrequest", "mr": "pullrequest", "email": "mail", "emails": "mail", "e-mail": "mail",
+    "edit": "change", "edits": "change", "edited": "change", "editing": "change", "mutate": "change",
+    "mutates": "change", "mutating": "change", "ask": "approval", "asks": "approval", "asked": "approval",
+    "asking": "approval", "confirm": "approval", "confirms": "approval", "confirmed": "approval",
+    "confirming": "approval", "confirmation": "approval", "approve": "approval", "approves": "approval",
+    "approved": "approval", "permission": "approval", "consent": "approval",
     "overwrite": "change", "overwrites": "change", "overwriting": "change", "overwritten": "change",
     "modify": "change", "modifies": "change", "modified": "change", "modifying": "change", "alter": "change",
     "alters": "change", "altered": "change", "altering": "change", "rewrite": "change", "rewrites": "change",
@@ -76,7 +82,7 @@ SAME = {
 }  # fmt: skip
 
 STOP = listed(
-    """a about above after again all also always am an and any anyone anything are as ask at be because been before
+    """a about above after again all also always am an and any anyone anything are as at be because been before
     being below between both but by can can't could did do does doing done down during each either else ensure etc
     even ever every everyone everything few first for from further get gets getting give gives go goes going good got
     had has have having he help her here hers him his how i i'd i'll i'm i've if in into is isn't it it's its itself
@@ -116,17 +122,19 @@ DENY = listed(
 _PAIRS = {("instead", "of"), ("rather", "than"), ("opt", "out"), ("turn", "off"), ("turned", "off"), ("turning", "off"),
           ("free", "of"), ("leave", "out"), ("leaving", "out"), ("kept", "out"), ("stay", "away"), ("ruled", "out"),
           ("no", "longer")}  # fmt: skip
-_AFFIRM_AFTER = listed("only forget fail hesitate just necessarily more less fewer later longer exceed")
+AFFIRM_AFTER = listed("only forget fail hesitate just necessarily more less fewer later longer exceed")
 """After a negation these take it back: "not only", "don't forget", "no more than"."""
 _CLAUSE_END = listed("but however though unless then so otherwise")
 
-_TOKEN = re.compile(
+_TOKEN = pattern(
     r"(?P<num>[$€£]?\d+(?:[.,:]\d+)*(?:x(?![a-z]))?)\s?(?P<unit>%|°[CFcf]\b|[A-Za-zµ]{1,12}\b)?"
     r"|(?P<word>[^\W\d_](?:[^\W_]|['’+#](?=[^\W_])|(?<=[cCfFjJ])[#+]+)*)"
     r"|(?P<end>[;:!?,()\n|—–•]|\.(?=\s|$))"
 )
-_AS_IS = re.compile(r"\s(?:just |exactly )?as (?:it|they|he|she) (?:is|are|was|were)\b|\sas is\b")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_AS_IS = pattern(
+    r"\s(?:just |exactly )?as (?:it|they|he|she) (?:is|are|was|were)\b|\sas is\b|(?<![\w/-])[Rr]ead-?only\b"
+)
+_CAMEL = pattern(r"(?<=[a-z0-9])(?=[A-Z])")
 MAX_TERMS = 120
 """Terms kept of one phrase; a longer one is a pasted blob, and its head says what it is."""
 
@@ -183,8 +191,10 @@ def quantity(value: str, unit: str) -> str | None:
         return f"#{value}|{dimension}"
 
 
-_PLAIN, _DENIES, _ENDS, _JOINS, _ACTS, _OPPOSES = range(6)
+_PLAIN, _DENIES, _ENDS, _JOINS, _ACTS, _OPPOSES, _NEXT = range(7)
 _JOIN = frozenset(("and", "or", "nor", "und", "et", "y"))
+_PREFIX = "non"
+"""Denies the one word after it: "non-root users" are users."""
 _ACT = frozenset(("use", "using", "do", "make", "keep"))
 
 
@@ -194,6 +204,8 @@ def _entry(surface: str) -> tuple[int, str, tuple[str, ...]]:
     word = surface.lower().replace("’", "'")
     if word in DENY or word.endswith("n't"):
         return _DENIES, word, ()
+    if word == _PREFIX:
+        return _NEXT, word, ()
     if word in _CLAUSE_END:
         return _ENDS, word, ()
     if word in _JOIN:
@@ -220,16 +232,17 @@ def _entry(surface: str) -> tuple[int, str, tuple[str, ...]]:
 
 def terms(text: str, limit: int = MAX_TERMS) -> list[Term]:
     """The terms of a phrase in order (at most about `limit`), each marked as denied or not."""
-    if " as " in text:
+    if " as " in text or "ead-only" in text or "eadonly" in text:
         text = _AS_IS.sub(" unchanged", text)
     found: list[Term] = []
-    denied, before, since = False, "", 0
+    denied, before, since, turned = False, "", 0, False
     for number_, unit, surface, end in _TOKEN.findall(text):
         if surface:
             act, word, keys = _entry(surface)
-            if act == _PLAIN and not ((before, word) in _PAIRS or (before in DENY and word in _AFFIRM_AFTER)):
+            if act == _PLAIN and not ((before, word) in _PAIRS or (before in DENY and word in AFFIRM_AFTER)):
                 for key in keys:
-                    found.append((key, denied, surface))
+                    found.append((key, denied != turned, surface))
+                turned = False
             elif act == _JOINS:
                 if before not in DENY:
                     before = word
@@ -238,6 +251,8 @@ def terms(text: str, limit: int = MAX_TERMS) -> list[Term]:
                 found += [(key, not denied, surface) for key in keys]
             elif act == _ENDS:
                 denied = False
+            elif act == _NEXT:
+                turned = True
             elif act == _ACTS:  # "rather than YAML use JSON": a new verb after denied terms begins anew
                 denied = denied and (before in DENY or len(found) == since)
             else:  # a negation, or the second half of one; after "and" it denies again, else two cancel

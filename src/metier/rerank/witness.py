@@ -12,13 +12,14 @@ look-alike the text score stands unless `general` says otherwise: on real reques
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metier.errors import EncoderError, MetierError
+from metier.late import dataclass
 from metier.rerank.arrays import stack
 from metier.rerank.contrast import Contrast, contrast, groups, sharing
 from metier.rerank.cover import cover

@@ -16,13 +16,13 @@ import itertools
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from metier.late import dataclass
 from metier.types import Encoder
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metier.errors import IndexProblem
+from metier.late import dataclass
 from metier.retrieve.background import STOP_WORDS
 
 K1 = 1.5  # methods 1.7: how soon repeating a word stops counting

@@ -14,11 +14,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metier.late import dataclass, pattern
 from metier.retrieve.bm25 import Hashes, term_hashes
 from metier.text import words
 
@@ -39,19 +40,17 @@ PLAIN_BONUS = 1.0
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, so that the order of words changes the sum (Knuth's multiplier)
 _WORDS = r"[^\W_]+(?:[-_:][^\W_]+)*"
-_MARKED = re.compile(rf"(?:(?<=\s)|\A)[/$](?P<name>{_WORDS})(?=[\s.,;!?)'\"]|\Z)(?!\s*(?:=|->|\[))(?!\.\w)")
-_QUOTED = re.compile(
+_MARKED = pattern(rf"(?:(?<=\s)|\A)[/$](?P<name>{_WORDS})(?=[\s.,;!?)'\"]|\Z)(?!\s*(?:=|->|\[))(?!\.\w)")
+_QUOTED = pattern(
     r"\"([^\"\n]{1,80})\"(?!\s*:)|`([^`\n]{1,80})`|“([^”\n]{1,80})”|«([^»\n]{1,80})»|「([^」\n]{1,80})」"
     r"|(?<!\w)'([^'\n]{1,80})'(?!\w)"
 )
-_JOINED = re.compile(r"(?<![\w/.$@:\\-])[^\W_]+(?:[-_][^\W_]+)+(?![\w/\\(=:-]|\.\w)")
-_USED = re.compile(
-    rf"\b(?:use|using|run|invoke|apply|load|via|try|follow)[ ]+(?P<name>{_WORDS})(?![\w/\\(=-]|\.\w)", re.I
-)
-_SKILL = re.compile(
+_JOINED = pattern(r"(?<![\w/.$@:\\-])[^\W_]+(?:[-_][^\W_]+)+(?![\w/\\(=:-]|\.\w)")
+_USED = pattern(rf"\b(?:use|using|run|invoke|apply|load|via|try|follow)[ ]+(?P<name>{_WORDS})(?![\w/\\(=-]|\.\w)", re.I)
+_SKILL = pattern(
     r"(?<!\S)(?P<before>(?:[^\s/\\.]+[ ]){1,8})skills?\b(?![/\\.-])|技能[ ]*[:：「“]?(?P<after>[\w-]+)", re.I
 )
-_CALLED = re.compile(r"\bskills?[ ]+(?:named|called)[ ]+[\"'`“]?(?P<name>[\w:-]+(?:[ ][\w-]+){0,3})", re.I)
+_CALLED = pattern(r"\bskills?[ ]+(?:named|called)[ ]+[\"'`“]?(?P<name>[\w:-]+(?:[ ][\w-]+){0,3})", re.I)
 
 
 def name_hashes(hashes: Hashes, length: int) -> Hashes:

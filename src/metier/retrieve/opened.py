@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metier.errors import IndexProblem
+from metier.late import dataclass
 from metier.retrieve.background import projected_scores
 from metier.retrieve.bm25 import Bm25
 from metier.retrieve.generation import REBUILD, Array, open_arrays, read_manifest, verify

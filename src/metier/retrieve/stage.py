@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metier.errors import EncoderError, IndexProblem
+from metier.late import dataclass
 from metier.retrieve.abstain import CLEAR, Judge, floor_at, judge_of, reads
 from metier.retrieve.bm25 import query_weights
 from metier.retrieve.fuse import POOL, fused, pool, reciprocal_rank, union, z

@@ -8,9 +8,9 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TextIO
 
+from metier.late import dataclass
 from metier.text import printable, visible
 
 BAR = 28
