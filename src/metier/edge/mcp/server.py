@@ -10,8 +10,10 @@ import hmac
 import io
 import os
 import re
+import select
 import signal
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 NAME = "metier"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+STUCK_SECONDS = 10
+"""After the client closed its end, an answer that nobody takes for this long is nobody's; a first answer out of a large
+index takes less, and while one is being made the pipe is not full."""
 INVALID_PARAMS = -32602
 """JSON-RPC: what SEP-2640 and the base protocol demand for a URI that names nothing."""
 
@@ -171,12 +176,35 @@ def serve_stdio(shop: Workshop) -> None:
 
     with suppress(ValueError):  # not the main thread: nobody interrupts it
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # the thread that waits for a line waits on otherwise
+    if hasattr(select, "poll"):
+        ends = (wire.fileno(), os.dup(sys.stdout.fileno()))  # the SDK points standard output elsewhere
+        threading.Thread(target=_end_alone, args=ends, daemon=True, name="metier-mcp-alone").start()
 
     async def serve() -> None:
         async with stdio_server(stdin=anyio.wrap_file(wire)) as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())
 
     anyio.run(serve)
+
+
+def _end_alone(reading: int, writing: int, gone: Callable[[int], object] = os._exit) -> None:
+    """Ends the process once nobody can read its answers: a thread that waits for a line, or for a full pipe, waits on
+    otherwise. The end of the input alone ends nothing: what was asked before it is answered first."""
+    over = select.POLLERR | select.POLLHUP | select.POLLNVAL
+    asked, answered = select.poll(), select.poll()
+    asked.register(reading, 0)  # errors and hang-ups are told unasked, so nothing wakes this before
+    asked.register(writing, 0)
+    while writing not in (ended := dict(asked.poll())) and reading not in ended:
+        pass
+    answered.register(writing, select.POLLOUT)
+    stuck, second = 0, threading.Event()
+    while stuck < STUCK_SECONDS:
+        state = dict(answered.poll(0)).get(writing, 0)
+        if state & over:
+            break
+        stuck = 0 if state else stuck + 1
+        second.wait(1)
+    gone(0)
 
 
 def http_app(shop: Workshop, *, host: str, token: str | None = None) -> Any:
