@@ -108,7 +108,8 @@ def run_doctor(args: argparse.Namespace, screen: Screen) -> int:
         screen.json(report.as_dict())
         return 0
     found = len(report.findings)
-    screen.print(f"{report.skills} skills, {found} {'finding' if found == 1 else 'findings'}")
+    where = line(f" below {report.looked[0]}") if len(report.looked) == 1 else ""
+    screen.print(f"{report.skills:,} skills{where}, {found:,} {'finding' if found == 1 else 'findings'}")
     if not report.skills:
         screen.print("Nothing was found; looked in:")
         for place in report.looked:
@@ -126,12 +127,22 @@ def _print_kind(kind: str, count: int, report: Report, screen: Screen, *, everyt
 
     screen.print(screen.style(f"\n{count} × {KINDS[kind]}", "bold"))
     findings = report.of(kind)
-    for finding in findings if everything else findings[:FINDINGS_SHOWN]:
+    shown = findings if everything else findings[:FINDINGS_SHOWN]
+    shared = {f.remedy for f in shown} if len(shown) > 1 else set()
+    if len(shared) == 1:
+        screen.print(screen.style(line(f"  → {shown[0].remedy}"), "dim"))
+    for finding in shown:
         at = f":{finding.line}" if finding.line else ""
-        screen.print(line(f"  {finding.path}{at}: {finding.message}"))
-        screen.print(screen.style(line(f"      → {finding.remedy}"), "dim"))
+        screen.print(line(f"  {_below(finding.path, report)}{at}: {_below(finding.message, report)}"))
+        if len(shared) != 1:
+            screen.print(screen.style(line(f"      → {finding.remedy}"), "dim"))
     if not everything and count > FINDINGS_SHOWN:
         screen.print(f"  … {count - FINDINGS_SHOWN} more: metier doctor --kind {kind}")
+
+
+def _below(text: str, report: Report) -> str:
+    """Paths in `text` as seen from the folder that was looked at, where there was one; every skill's starts alike."""
+    return text.replace(f"{report.looked[0].rstrip('/')}/", "") if len(report.looked) == 1 else text
 
 
 def _hosts(names: Sequence[str]) -> tuple[str, ...]:
