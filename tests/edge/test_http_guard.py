@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +12,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="needs metier[serve]")
 
-from metier.edge.web import limits
+from metier.edge.web import guard, limits
 from metier.edge.web.guard import COOKIE_SECONDS, LINK_SECONDS, Keys, Names
 
 from .seeded import bare, seeded
@@ -139,6 +142,64 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read_and_while_it_is_r
     chunk = b"100000\r\n" + b"x" * 0x100000 + b"\r\n"
     got = client.raw(head(client, "Transfer-Encoding: chunked"), *[chunk] * 5)
     assert got.startswith(b"HTTP/1.1 413")
+
+
+BIG = b'{"task":"' + b"x" * 20_000_000 + b'"}'
+
+
+@pytest.mark.parametrize("token", [TOKEN, "wrong"])
+def test_a_client_that_sends_all_before_it_listens_is_told_why_its_body_was_refused(client: Client, token: str) -> None:
+    sent = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    asked = urllib.request.Request(f"http://127.0.0.1:{client.port}/v1/route", BIG, sent)
+    with pytest.raises(urllib.error.HTTPError) as told:
+        urllib.request.urlopen(asked, timeout=30)
+    said = json.load(told.value)
+    assert (told.value.code, said["error"]) == ((413, "too-large") if token == TOKEN else (401, "wrong-token"))
+    assert client.get("/healthz").status == 200
+
+
+def test_a_refused_body_that_does_not_come_is_not_waited_for(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "PAUSE_SECONDS", 0.1)
+    got = client.raw(head(client, f"Content-Length: {limits.BODY_BYTES + 1}"), b"{")
+    assert got.startswith(b"HTTP/1.1 413") and got.endswith(b'"}')
+
+
+def test_of_a_refused_body_a_bounded_part_is_read(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "DRAIN_BYTES", 100_000)
+    asked = urllib.request.Request(f"http://127.0.0.1:{client.port}/v1/route", BIG, {"Authorization": "Bearer wrong"})
+    with pytest.raises((urllib.error.URLError, ConnectionError)):
+        urllib.request.urlopen(asked, timeout=30)
+    assert client.get("/healthz").status == 200
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"zz\r\n{}\r\n0\r\n\r\n", b"-1\r\n", b"f" * 40 + b"\r\n", b"2\r\n{}\r\nxx\r\n", b"5\r\n{}\r\n0\r\n\r\nxxxx"],
+)
+@pytest.mark.parametrize("token", [TOKEN, "wrong"])
+def test_a_broken_chunk_is_a_quiet_400(
+    client: Client, sent: bytes, token: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = head(client, "Transfer-Encoding: chunked").replace(TOKEN.encode(), token.encode())
+    got = client.raw(asked + sent)
+    assert got.startswith(b"HTTP/1.1 400") and b'"error":"no-http"' in got
+    asked = head(client, "Transfer-Encoding: chunked", "Content-Length: 2")
+    assert b'"two-lengths"' in client.raw(asked, b"0\r\n\r\n")
+    assert client.get("/healthz").status == 200
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [("Transfer-Encoding: gzip",), ("Content-Length: 2", "Content-Length: 3"), ("Content-Length: -2",),
+     ("Content-Length: +2",), ("X: a\0b",), ("X y: 1",), (": 1",), ("X: \x7f\x01",)],
+)  # fmt: skip
+def test_a_head_that_is_no_http_is_refused_quietly(
+    client: Client, lines: tuple[str, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    got = client.raw(head(client, *lines))
+    assert got.startswith(b"HTTP/1.1 400") and b"metier-error-v1" in got
+    assert caplog.records == []
 
 
 def head(client: Client, *lines: str) -> bytes:

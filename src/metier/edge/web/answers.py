@@ -48,7 +48,7 @@ def refused(
 ) -> Response:
     """A refusal in the form that the asker of this path reads."""
     more = {**(headers or {}), **({"www-authenticate": "Bearer"} if refusal.status == 401 else {})}
-    if refusal.status in (408, 413):
+    if refusal.status in (400, 408, 413):
         more["connection"] = "close"  # what is still coming is not worth reading
     if not str(scope["path"]).startswith(_MACHINE):
         return pages.refused(refusal, choices, more)

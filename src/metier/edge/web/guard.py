@@ -6,11 +6,15 @@
 3. Key      a bearer token, or the cookie that a one-time link was exchanged for; other users of this machine have none
 4. Size     a body above the limit is refused before it is read, one that lies about its size while it is read
 
+An answer that comes before the body was read is sent at once, and the rest of the body is read and thrown away, within
+bounds: a connection closed with bytes unread is reset, and the client would see no answer at all.
+
 All answers carry headers that keep a page from running foreign script, being framed, or being cached.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import ipaddress
@@ -18,6 +22,7 @@ import secrets
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs
@@ -49,6 +54,12 @@ HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"x-frame-options", b"DENY"),
 )
+DRAIN_BYTES = 64_000_000
+"""Of a body that nobody wants, what is read and thrown away; a client that sends more is cut off [ours]."""
+DRAIN_SECONDS = 5.0
+"""And for how long; a loopback carries gigabytes in this time."""
+PAUSE_SECONDS = 0.5
+"""Who sends nothing for so long waits for the answer's end, or means harm [ours]."""
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -184,19 +195,25 @@ class Guard:
             return
         began, status = time.perf_counter(), [0]
 
+        headers = _headers(scope)
+        body = _Body(receive, headers, self.body_bytes)
+
         async def dressed(message: Message) -> None:
             if message["type"] == "http.response.start":
                 status[0] = message["status"]
                 message = {**message, "headers": [*message.get("headers", ()), *_fitting(scope)]}
+            elif not message.get("more_body") and body.pending and status[0] != 408:
+                await send({**message, "more_body": True})
+                await body.drain()
+                message = {"type": "http.response.body", "body": b"", "more_body": False}
             await send(message)
 
-        headers = _headers(scope)
         refusal = self._check(scope, headers)
         try:
             if refusal is not None:
                 await self.refuse(scope, refusal)(scope, receive, dressed)
                 return
-            await self.app(scope, self._measured(receive), dressed)
+            await self.app(scope, body.measured, dressed)
         finally:
             self.seen(scope, status[0], time.perf_counter() - began)
 
@@ -209,6 +226,8 @@ class Guard:
             )
         if any(not self.names.same(value, hosts[0]) for value in origins) or len(origins) > 1:
             return Refusal(403, "wrong-origin", "this request comes from another site; open the dashboard itself")
+        if "transfer-encoding" in headers and "content-length" in headers:
+            return Refusal(400, "two-lengths", "the body's length is given twice; send one of the two headers")
         path = scope["path"]
         if path not in OPEN and not path.startswith("/static/"):
             refusal = self._key(scope, headers, bool(origins))
@@ -232,17 +251,43 @@ class Guard:
             return Refusal(403, "no-origin", "a browser must say where this comes from; scripts use the bearer token")
         return Refusal(401, "locked", "a key is needed; `metier serve --link` prints a link that opens this page")
 
-    def _measured(self, receive: Receive) -> Receive:
-        got = [0]
 
-        async def counted() -> Message:
-            message = await receive()
-            got[0] += len(message.get("body", b""))
-            if got[0] > self.body_bytes:
-                raise TooLarge
-            return message
+@dataclass(slots=True)
+class _Body:
+    """A request's body on its way in: counted, and emptied where the answer came first."""
 
-        return counted
+    receive: Receive
+    headers: dict[str, list[str]]
+    limit: int
+    got: int = 0
+    pending: bool = field(init=False)
+    """Whether more of it is under way. A client that asks before it sends (`Expect`) sends nothing once refused."""
+
+    def __post_init__(self) -> None:
+        stated = "transfer-encoding" in self.headers or self.headers.get("content-length", ["0"]) != ["0"]
+        self.pending = stated and "expect" not in self.headers
+
+    async def measured(self) -> Message:
+        """The next piece. Raises `TooLarge` beyond the limit."""
+        message = await self._next()
+        if self.got > self.limit:
+            raise TooLarge
+        return message
+
+    async def drain(self) -> None:
+        """Nothing more is under way, or the bounds are reached."""
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._rest(self.got + DRAIN_BYTES), DRAIN_SECONDS)
+
+    async def _rest(self, until: int) -> None:
+        while self.pending and self.got < until:
+            await asyncio.wait_for(self._next(), PAUSE_SECONDS)
+
+    async def _next(self) -> Message:
+        message = await self.receive()
+        self.got += len(message.get("body", b""))
+        self.pending = message["type"] == "http.request" and bool(message.get("more_body"))
+        return message
 
 
 def code_of(scope: Scope) -> str:

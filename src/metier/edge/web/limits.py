@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,14 +29,37 @@ CONNECTIONS = 512
 
 def protocol() -> type[asyncio.Protocol]:
     """The HTTP/1.1 protocol of uvicorn with one deadline per connection, moved on as the exchange moves on."""
+    import h11
     from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    quiet = logging.getLogger("metier.http.wire")
+    quiet.setLevel(logging.ERROR)  # what a stranger sends wrong is the stranger's to know
 
     class Bounded(H11Protocol):  # type: ignore[misc]  # uvicorn's class is untyped here
         _timer: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
+            self.logger = quiet
             super().connection_made(transport)
             self._within(HEAD_SECONDS)
+
+        def send_400_response(self, msg: str) -> None:
+            """What is no HTTP is answered once, and the request that it broke off ends without an answer of its own."""
+            if self.cycle is not None and not self.cycle.response_complete:
+                self.cycle.disconnected = True
+                self.cycle.message_event.set()
+            if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+                told = {"schema": "metier-error-v1", "error": "no-http", "message": "this is not HTTP/1.1; mend it"}
+                body = json.dumps(told, separators=(",", ":")).encode()
+                head = [("content-type", "application/json"), ("content-length", str(len(body)))]
+                head += [("connection", "close"), ("x-content-type-options", "nosniff"), ("cache-control", "no-store")]
+                for event in (
+                    h11.Response(status_code=400, headers=head, reason="Bad Request"),
+                    h11.Data(data=body),
+                    h11.EndOfMessage(),
+                ):
+                    self.transport.write(self.conn.send(event))
+            self.transport.close()
 
         def data_received(self, data: bytes) -> None:
             before = self.cycle
