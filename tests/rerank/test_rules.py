@@ -21,6 +21,12 @@ def test_table_rows_are_statements_and_rules_are_not() -> None:
     assert [s.text for s in statements("| a | b |\n|---|---|\n| 1 | 2 |\n\n---\n")] == ["a | b", "1 | 2"]
 
 
+def test_a_cell_that_says_yes_or_no_speaks_of_its_column() -> None:
+    table = "| Change | Unit | E2E |\n|---|---|---|\n| One function | Required | Skip |\n| UI | ✅ | ❌ |\n"
+    assert [s.text for s in statements(table)][1:] == ["One function | Unit required | skip E2E", "UI | Unit | no E2E"]
+    assert [s.text for s in statements("| a | no |\n")] == ["a | no"]
+
+
 def test_a_statement_keeps_its_words_as_written() -> None:
     only = statements("- Use **`pypdf`**, see [the page](https://x.org/y).")[0]
     assert only.text == "Use pypdf, see the page." and "**`pypdf`**" in only.quote

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from metier.evaluate.handmade import read_edits
 from metier.models import pairs
 from metier.models.pairs import Pair
 from metier.text import words
@@ -80,6 +81,23 @@ def test_every_skill_learnt_from_is_listed_with_repository_and_free_licence() ->
         assert not any(mirror in skill for mirror in MIRRORS)
     taught = {p.skill for p in written() if not any(mirror in p.skill for mirror in MIRRORS)}
     assert taught <= set(used)
+
+
+def test_look_alike_requests_are_many_varied_and_name_no_skill() -> None:
+    asked = pairs.read_pairs(TRAINING / "lookalikes.jsonl")
+    assert len(asked) >= 400 and len({p.skill for p in asked}) >= 200
+    assert pairs.naming(asked, {p.skill: p.skill.split("/")[-2] for p in asked if "/" in p.skill}) == []
+    pairs.refuse_templates(asked, {})
+    assert max(Counter(" ".join(words(p.request)) for p in asked).values()) == 1
+
+
+def test_hand_made_edits_change_something_and_halve_the_skills() -> None:
+    skills = {str(row["id"]): str(row["skill"]) for _, row in pairs.rows(TRAINING / "lookalikes.jsonl")}
+    found = read_edits(TRAINING / "handmade.jsonl")
+    assert len(found) >= 200 and len({e.kind for e in found}) >= 9
+    assert all(before != after for e in found for before, after in e.edits)
+    parts = {part: {skills[e.request] for e in found if e.part == part} for part in ("looked", "held")}
+    assert not parts["looked"] & parts["held"] and min(map(len, parts.values())) >= 40
 
 
 def test_what_tests_or_thresholds_stand_on_is_not_trained_on() -> None:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from metier.evaluate.swaps import FORMATS, METHODS, TOOLS, UNITS, neighbours
+from metier.evaluate.swaps import FORMATS, METHODS, NAMES, TOOLS, UNITS, neighbours
 
 OPERATORS = (
     "step-removed",
@@ -28,6 +28,9 @@ MIN_SHARED = 2
 """Content words that a line shares with one sentence of the request to count as stated there."""
 WAYS = 3
 """Draws of each operator: one requirement can be broken in several ways, each a near-copy of its own."""
+NEAR = 60
+"""Characters around a word or quantity within which the line must share another word with the request: what is further
+away may belong to another requirement."""
 PREFIX = 5
 """Letters by which two words count as the same: "merging" and "merged" share a requirement."""
 
@@ -55,92 +58,19 @@ class Corruption:
         return _replaced(text, *self.description) if self.description else text
 
 
+def _listed(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9+#]*(?:[.-][A-Za-z0-9]+)*|\d+(?:[.,:]\d+)*")
-_COMMON = frozenset(
-    [
-        "the",
-        "and",
-        "for",
-        "with",
-        "that",
-        "this",
-        "from",
-        "into",
-        "your",
-        "you",
-        "are",
-        "not",
-        "but",
-        "all",
-        "any",
-        "can",
-        "use",
-        "using",
-        "when",
-        "will",
-        "must",
-        "should",
-        "have",
-        "has",
-        "its",
-        "it's",
-        "per",
-        "each",
-        "one",
-        "two",
-        "our",
-        "out",
-        "only",
-        "also",
-        "more",
-        "than",
-        "then",
-        "them",
-        "they",
-        "their",
-        "what",
-        "which",
-        "who",
-        "how",
-        "why",
-        "does",
-        "don't",
-        "never",
-        "without",
-        "about",
-        "after",
-        "before",
-        "over",
-        "under",
-        "need",
-        "needs",
-        "want",
-        "please",
-        "like",
-        "make",
-        "just",
-        "get",
-        "got",
-        "some",
-        "such",
-        "via",
-        "new",
-        "file",
-        "files",
-        "code",
-        "data",
-        "project",
-        "work",
-        "task",
-        "step",
-        "run",
-        "add",
-        "set",
-        "list",
-        "user",
-        "users",
-    ]
+_COMMON = _listed(
+    """the and for with that this from into your you are not but all any can use using when will must should have has
+    its it's per each one two our out only also more than then them they their what which who how why does don't never
+    without about after before over under need needs want please like make just get got some such via new file files
+    code data project work task step run add set list user users"""
 )
+_ACRONYMS = _listed("api apis cli sdk sdks url urls llm llms pr prs prd prds id ids ui ux os ai gpu cpu faq qa")
+"""Written in capitals like a name, yet no tool that could be replaced by another."""
 _DENIAL = re.compile(
     r"\b(must not|should not|do not|does not|cannot|can't|don't|doesn't|never|without|avoid|no|not)\b", re.IGNORECASE
 )
@@ -150,6 +80,14 @@ _REQUEST_DENIAL = re.compile(
 )
 _PROPER = re.compile(r"(?<=[a-z,(] )[A-Z][\w.-]{2,24}(?=[\s,.;:)])|\b\w+[-_]\w+\b|\b[a-z]+\d\w*")
 """Words that a request writes like a name: capitals inside a sentence, hyphens, digits at the end."""
+_ASIDE = re.compile(
+    r"\b(?:when (?:not )?to use|use this|use cases?|triggers?|references?|resources|related|see also|further reading|"
+    r"links|documentation|attribution|activat\w+|getting help)\b",
+    re.IGNORECASE,
+)
+"""Headings over text that says what a skill is about or where to read on, not what it does."""
+_LINKED = re.compile(r"\[[^\[\]\n]{1,200}\]\([^()\s]{0,300}\)")
+_NOT_ALL = re.compile(r"not\s+(?:only|every|all|just|necessarily|yet|found|available)\b", re.IGNORECASE)
 _LIST_MARK = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
 _VERB = re.compile(
     r"(?:\*\*)?(?:Add|Apply|Ask|Attach|Avoid|Break|Build|Calculate|Call|Check|Choose|Classify|Clean|Close|Collect|Compare|"
@@ -162,7 +100,9 @@ _VERB = re.compile(
     r"Start|State|Stop|Store|Strip|Submit|Summari[sz]e|Switch|Tag|Take|Test|Track|Treat|Trim|Try|Update|Upload|Use|"
     r"Validate|Verify|Wait|Walk|Warn|Wrap|Write)\b(?:\*\*)?\s+\S"
 )
-_QUANTITY = re.compile(r"(?<![\w.#/-])(\d+(?:[.,]\d+)*)(\s?)(%|[A-Za-z]{1,10}\b)?")
+_QUANTITY = re.compile(r"(?<![\w.#/–-])(\d+(?:[.,]\d+)*)(\s?)(%|[A-Za-z]{1,10}\b)?")
+_RANGE = re.compile(r"\s?(?:-|–|to)\s?(\d+)(?![\w.,])")
+_YEAR = re.compile(r"(?:19|20)\d\d")
 
 
 def corruptions(
@@ -170,9 +110,9 @@ def corruptions(
 ) -> list[Corruption]:
     """Ways to break `body` that the request would notice, in random order; a requirement may be broken in several ways.
 
-    `foreign` are tool names of other skills: what replaces a tool that `swaps` does not know.
+    `foreign` are names that replace a tool which `swaps` does not know; by default those of its other tools.
     """
-    site = _Site(request, body, description, rng, tuple(foreign))
+    site = _Site(request, body, description, rng, tuple(foreign) or NAMES)
     makers: tuple[Callable[[_Site], Iterator[Corruption]], ...] = (
         _steps, _methods, _formats, _numbers, _units, _tools, _negations,
     )  # fmt: skip
@@ -213,7 +153,7 @@ class _Site:
     def __init__(self, request: str, body: str, description: str, rng: random.Random, foreign: tuple[str, ...]) -> None:
         self.request, self.description, self.rng, self.foreign = request, description, rng, foreign
         self.lines = body.split("\n")
-        self.fenced = _fenced(self.lines)
+        self.fenced, self.aside = _fenced(self.lines), _aside(self.lines)
         clauses = re.split(r"(?<=[.!?;])\s+|\n|, | and | but ", request)
         self.asked = [set(_content(clause)) for clause in clauses]
         self.held = [{w.lower() for w in _WORD.findall(clause)} for clause in clauses]
@@ -226,16 +166,20 @@ class _Site:
         words = set(_content(line))
         return max((words & asked for asked in self.asked), key=len, default=set())
 
-    def about(self, word: str, line: str) -> bool:
-        """Whether one clause of the request holds the word and another content word of the line."""
-        words = set(_content(line)) - set(_content(word)) - {word}
-        return any(len(words & asked) >= 1 and word in held for asked, held in zip(self.asked, self.held, strict=True))
+    def about(self, word: str, line: str, start: int, end: int) -> bool:
+        """Whether one clause of the request holds the word and another content word that the line has near it."""
+        if line[:start].count("`") % 2:  # inside code: a subcommand or a flag, not the word
+            return False
+        words = set(_content(line[max(0, start - NEAR) : end + NEAR])) - set(_content(word)) - {word}
+        return any(words & asked and word in held for asked, held in zip(self.asked, self.held, strict=True))
 
-    def prose(self) -> Iterator[tuple[int, str]]:
-        """Lines that say something: no headings, no code."""
+    def prose(self, *, told: bool = False) -> Iterator[tuple[int, str]]:
+        """Lines that say something: no headings, no code; `told`: no lists of links or occasions for use either."""
         for n, line in enumerate(self.lines):
             if line.strip() and not self.fenced[n] and not line.lstrip().startswith("#"):
-                yield n, line
+                linked = sum(map(len, _LINKED.findall(line))) * 2 > len(line)
+                if not told or not (self.aside[n] or linked or line.rstrip().endswith(":")):
+                    yield n, line
 
     def everywhere(self, operator: str, word: str, new: str) -> Iterator[Corruption]:
         """The word replaced wherever the skill says it."""
@@ -264,6 +208,17 @@ def _fenced(lines: Sequence[str]) -> list[bool]:
     return marks
 
 
+def _aside(lines: Sequence[str]) -> list[bool]:
+    """Whether each line stands under a heading that is about the skill and not part of what it does."""
+    marks, level = [], 0
+    for line in lines:
+        depth = len(line) - len(line.lstrip("#"))
+        if depth and (not level or depth <= level):
+            level = depth if _ASIDE.search(line) else 0
+        marks.append(level > 0)
+    return marks
+
+
 def _replaced(text: str, word: str, new: str) -> str:
     """Whole words only, the case of the first letter kept."""
 
@@ -275,7 +230,7 @@ def _replaced(text: str, word: str, new: str) -> str:
 
 
 def _steps(site: _Site) -> Iterator[Corruption]:
-    lines = [n for n, line in site.prose() if _LIST_MARK.match(line) or _VERB.match(line)]
+    lines = [n for n, line in site.prose(told=True) if _LIST_MARK.match(line) or _VERB.match(line)]
     for n in lines:
         shared = site.shared(site.lines[n])
         if len(shared & site.rare) >= MIN_SHARED:
@@ -303,21 +258,29 @@ def _formats(site: _Site) -> Iterator[Corruption]:
 def _methods(site: _Site) -> Iterator[Corruption]:
     table = neighbours(METHODS)
     for n, line in site.prose():
-        words = {w.lower() for w in _WORD.findall(line)} & site.said & set(table)
-        for word in sorted(words):
-            options = [w for w in table[word] if w not in site.said]
-            if options and site.about(word, line):
-                yield Corruption("method-changed", word, {n: _replaced(line, word, site.rng.choice(options))})
+        for match in _WORD.finditer(line):
+            word = match[0].lower()
+            options = [w for w in table.get(word, ()) if w not in site.said] if word in site.said else []
+            if options and site.about(word, line, *match.span()):
+                new = _replaced(match[0], match[0], site.rng.choice(options))
+                yield Corruption("method-changed", word, {n: line[: match.start()] + new + line[match.end() :]})
 
 
 def _tools(site: _Site) -> Iterator[Corruption]:
     table = neighbours(TOOLS)
     yield from _swapped(site, "tool-changed", table)
     written = {w.lower() for line in site.lines for w in _WORD.findall(line)}
-    proper = {w.lower() for w in _PROPER.findall(site.request)}
-    for word in sorted((site.said & written & proper) - set(table) - _COMMON):
-        if site.foreign:
-            yield from site.everywhere("tool-changed", word, site.rng.choice(site.foreign))
+    others = [w for w in site.foreign if w not in site.said and w not in written]
+    for word in sorted(((set(map(str.lower, _PROPER.findall(site.request)))) & written) - set(table) - _COMMON):
+        if others and word not in _ACRONYMS and _is_name(word, site.lines):
+            yield from site.everywhere("tool-changed", word, site.rng.choice(others))
+
+
+def _is_name(word: str, lines: Sequence[str]) -> bool:
+    """Whether a skill writes the word as a name: in code, or never in small letters alone."""
+    if not word.isalpha():
+        return any(f"`{word}" in line.lower() for line in lines)
+    return not any(re.search(rf"(?<![\w`./-]){re.escape(word)}(?![\w`/-])", line) for line in lines)
 
 
 def _numbers(site: _Site) -> Iterator[Corruption]:
@@ -325,14 +288,19 @@ def _numbers(site: _Site) -> Iterator[Corruption]:
         mark = _LIST_MARK.match(line)
         start = mark.end() if mark else 0
         for match in _QUANTITY.finditer(line, start):
-            value = match[1]
-            if value in site.said and value not in ("0", "1") and site.about(value, line):
-                new = _other_number(value, site.rng)
-                changed = line[: match.start(1)] + new + line[match.end(1) :]
-                yield Corruption("number-changed", value, {n: changed})
+            value, end = match[1], match.end(1)
+            if value in site.said and value not in ("0", "1") and site.about(value, line, *match.span()):
+                new, upper = _other_number(value, site.rng), _RANGE.match(line, end)
+                if upper and value.isdigit():  # a range stays one: both of its ends move
+                    shift = int(new) - int(value) if int(new) > int(value) else int(upper[1]) - int(value) + 1
+                    new = f"{int(value) + shift}{line[end : upper.start(1)]}{int(upper[1]) + shift}"
+                    end = upper.end(1)
+                yield Corruption("number-changed", value, {n: line[: match.start(1)] + new + line[end:]})
 
 
 def _other_number(value: str, rng: random.Random) -> str:
+    if _YEAR.fullmatch(value):
+        return str(int(value) + rng.choice((-3, -2, 2, 3)))
     head, *rest = re.split(r"([.,:])", value)
     if rest and rest[0] in ".:" and len(rest) == 2:
         tail = int(rest[1])
@@ -365,8 +333,10 @@ def _negations(site: _Site) -> Iterator[Corruption]:
     clauses = re.split(r"(?<=[.!?;])\s+|\n|, ", site.request)
     denied = [set(_content(c)) for c in clauses if _REQUEST_DENIAL.search(c)]
     affirmed = [set(_content(c)) for c in clauses if not _REQUEST_DENIAL.search(c)]
-    for n, line in site.prose():
+    for n, line in site.prose(told=True):
         words, denial = set(_content(line)), _DENIAL.search(line)
+        if denial and _NOT_ALL.match(line, denial.start()):
+            continue
         shared = max((words & d for d in denied), key=len, default=set())
         if denial and len(shared) >= MIN_SHARED and _near(line, denial, shared):
             new = site.rng.choice(_AFFIRMED[denial[1].lower()])

@@ -9,7 +9,6 @@ know the clean skill beforehand, and the text score is the product's own, over a
 from __future__ import annotations
 
 import random
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,8 +29,6 @@ BACKGROUND = 400
 """Other skills of the library in the test's index: enough that word frequencies and z-scores are those of a library."""
 DECIMALS = 6
 """Both scores are rounded alike before they are compared, so that noise of float32 breaks no tie."""
-FOREIGN = 300
-"""Skills whose tool names replace a tool that the swap tables do not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +70,6 @@ def pairs(
     Where fewer corruptions exist the pair is left out, unless there are `at_least` so many.
     """
     least = per_request if at_least is None else at_least
-    foreign = _foreign(list(skills.values())[:FOREIGN], body)
     counts: Counter[str] = Counter()
     made = []
     for request in requests:
@@ -83,16 +79,11 @@ def pairs(
                 continue
             text = body(skill)
             rng = random.Random(f"{seed}:{request.dataset}/{request.id}:{gold}")
-            found = corruptions(request.text, text, skill.description, rng, foreign=foreign)
+            found = corruptions(request.text, text, skill.description, rng)
             broken = chosen(found, per_request, text, seen=counts)
             if broken and len(broken) >= least:
                 made.append(_pair(request, gold, skill, text, broken, rng))
     return made
-
-
-def _foreign(skills: Sequence[Skill], body: Callable[[Skill], str]) -> tuple[str, ...]:
-    names = {m for s in skills for m in re.findall(r"`([a-z][a-z0-9-]{3,14})`", body(s))}
-    return tuple(sorted(names))
 
 
 def _pair(

@@ -70,6 +70,8 @@ METHODS: tuple[tuple[str, ...], ...] = (
     ("hourly", "daily"), ("keyboard", "mouse"), ("tdd", "test-last"), ("cosine", "euclidean"), ("fine-tune", "prompt"),
     ("cached", "live"), ("email", "fax"), ("symlink", "copy"), ("streaming", "batch"), ("batch", "streaming"),
 )  # fmt: skip
+NAMES: tuple[str, ...] = tuple(sorted({name for group in TOOLS for name in group if len(name) > 3}))
+"""Every tool of the table: what stands in for a tool that the table does not know."""
 UNITS: dict[str, tuple[str, ...]] = {
     "kb": ("MB", "GB"), "mb": ("GB", "KB"), "gb": ("TB", "MB"), "ms": ("s", "min"), "s": ("min", "ms"),
     "seconds": ("minutes", "hours"), "second": ("minute", "hour"), "minutes": ("hours", "seconds"),

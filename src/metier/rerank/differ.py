@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from metier.rerank.canon import exact
-from metier.rerank.contrast import REPLACES, likeness
+from metier.rerank.contrast import REPLACES
 from metier.rerank.graph import SkillGraph
+from metier.rerank.said import likeness
 from metier.text import one_line
 
 MOST = 60

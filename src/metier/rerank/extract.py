@@ -21,7 +21,7 @@ from metier.types import Skill
 Extract = Callable[[Skill, str], SkillGraph]
 """(skill, body) → its graph; never raises for what the text holds."""
 
-RULES = "rules-1"
+RULES = "rules-2"
 """Name and version of this extractor; a change here re-reads every skill."""
 SAID = {"description": 1.0, "heading": 0.9, "step": 0.95, "sentence": 0.9, "row": 0.9, "code": 0.85}
 """How far a statement of this form is taken at its word before anyone judged it [ours]: the author's summary most,
@@ -132,7 +132,7 @@ class _Making:
                 at.append(self._heading(one, under, index in ways))
                 continue
             listed = one.form in ("step", "row")
-            denies = one.form != "code" and (above or (lead_denies and listed))
+            denies = listed and (above or lead_denies)
             words = f"not {one.text}" if denies and not _opens_with_denial(one.text) else one.text
             offers = parent >= 0 and bool(_OFFERS.search(found[parent].text))
             name = self._under(under, words, one.quote, one.form, offers=offers)

@@ -17,6 +17,8 @@ MAX_STATEMENTS = 700
 """Statements kept of one skill; the median public skill has about 90."""
 MAX_STATEMENT = 500
 """Characters of one statement; what is longer is cut there."""
+MAX_VERDICT = 16
+"""Characters of a table's cell that says no more than yes or no."""
 MAX_DEPTH = 6
 """Nested headings kept as context, as many as Markdown has."""
 
@@ -46,6 +48,8 @@ _BOLD_LINE = pattern(r"\*\*([^*\n]{3,120})\*\*:?$")
 _SENTENCE_END = pattern(
     r"(?<=[.!?。！？])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)\s+(?=[A-Z0-9`\"'*(\[\u3400-\u9fff])|(?<=[。！？])"
 )
+_YES = frozenset(("yes", "required", "optional", "always", "mandatory", "supported", "✅", "✓", "✔", "✔️"))
+_NO = frozenset(("no", "skip", "never", "none", "unsupported", "forbidden", "❌", "✗", "✘", "x"))
 _LINK = pattern(r"\[([^\[\]\n]{1,200})\]\([^()\s]{0,300}\)")
 _MARKS = pattern(r"\*\*|__|(?<![\w*])\*(?=\S)|(?<=\S)\*(?![\w*])|`|<[^<>\n]{1,80}>")
 
@@ -73,6 +77,7 @@ def _read(lines: list[str]) -> Iterator[Statement]:
     heading, count, fence, language = -1, 0, "", ""
     held: list[str] = []
     held_form: Form = "sentence"
+    columns: list[str] = []
 
     def flush() -> Iterator[Statement]:
         if held:
@@ -89,7 +94,7 @@ def _read(lines: list[str]) -> Iterator[Statement]:
             count += 1
             yield one
 
-    for line in lines:
+    for number, line in enumerate(lines):
         line = line[: 4 * MAX_STATEMENT]
         mark = _FENCE.match(line)
         if fence:
@@ -124,17 +129,33 @@ def _read(lines: list[str]) -> Iterator[Statement]:
             held.append(line[item.end() :].strip())
         elif line.lstrip().startswith("|"):
             yield from counted(flush())
-            cells = " | ".join(c.strip() for c in line.strip().strip("|").split("|") if c.strip())
-            if cells and not _RULE.match(cells):
-                words = plain(cells[:MAX_STATEMENT])
+            cells = [c.strip() for c in line.strip().strip("|").split("|")]
+            under = lines[number + 1] if number + 1 < len(lines) else ""
+            if under.lstrip().startswith("|") and _RULE.match(under[: 4 * MAX_STATEMENT]):
+                columns = [plain(c[:MAX_STATEMENT]) for c in cells]
+            elif len(columns) == len(cells):
+                cells = [cells[0], *(_verdict(c, column) for c, column in zip(cells[1:], columns[1:], strict=True))]
+            words = plain(" | ".join(c for c in cells if c)[:MAX_STATEMENT])
+            if words and not _RULE.match(words):
                 yield from counted(iter((Statement("row", words, line.strip()[:MAX_STATEMENT], heading),)))
         else:
+            columns = []
             if not held:
                 held_form = "sentence"
             held.append(line.strip())
             if sum(map(len, held)) > 8 * MAX_STATEMENT:
                 yield from counted(flush())
     yield from counted(flush())
+
+
+def _verdict(cell: str, column: str) -> str:
+    """A cell that only says yes or no, as a statement about its column: "Skip" under "E2E" is "skip E2E"."""
+    if len(cell) > MAX_VERDICT or not column:
+        return cell
+    word = cell.strip("*_`. ").lower()
+    if word in _YES:
+        return f"{column} {word}" if word.isalpha() else column
+    return f"{word if word.isalpha() else 'no'} {column}" if word in _NO else cell
 
 
 def ancestry(found: list[Statement]) -> list[int]:

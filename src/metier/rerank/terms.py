@@ -234,6 +234,8 @@ def terms(text: str, limit: int = MAX_TERMS) -> list[Term]:
     """The terms of a phrase in order (at most about `limit`), each marked as denied or not."""
     if " as " in text or "ead-only" in text or "eadonly" in text:
         text = _AS_IS.sub(" unchanged", text)
+    if "nd-to-end" in text:
+        text = text.replace("end-to-end", "E2E").replace("End-to-end", "E2E")
     found: list[Term] = []
     denied, before, since, turned = False, "", 0, False
     for number_, unit, surface, end in _TOKEN.findall(text):
