@@ -281,8 +281,18 @@ class Workshop:
             except MetierError as error:
                 self.view.note(at=time.time(), failed=str(error))
                 raise
+            self._shelve(progress)
         self._tidy_log()
         return built
+
+    def _shelve(self, progress: Progress) -> None:
+        """What the reranker reads of the skills is ready before a request asks for it; the index itself is in place."""
+        if self._evaluating or not self.config.rerank:
+            return
+        try:
+            self.graphs.shelve(self.opened().library.skills, progress)
+        except MetierError as error:  # a full disk: requests extract what they need, as they would without
+            self.warnings.append(f"the skills' graphs are not kept: {error}")
 
     def _tidy_log(self) -> None:
         """What is older than `log.days` leaves the route log (interfaces.md, Privacy)."""

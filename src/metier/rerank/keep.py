@@ -1,7 +1,8 @@
 """Graphs by digest: from memory, from the store, or extracted on the spot (SKALOS, methods 2.2, 2.8).
 
 A graph depends on nothing but the skill's digest and the extractor, so it never goes stale: it is computed once and
-kept. Reliabilities from calibration or a person lie beside it and are put on when it is read.
+kept. Reliabilities from calibration or a person lie beside it and are put on when it is read. What requests need of the
+rules' graphs stands ready in `shelf.py`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from metier.rerank.arrays import Arrays, arrays
 from metier.rerank.extract import RULES, Extract, extract
 from metier.rerank.graph import SkillGraph, as_dict, from_dict
 from metier.rerank.rules import MAX_CHARS
+from metier.rerank.shelf import fill, kept, missing, unpacked
 from metier.store import Store
 from metier.types import Skill
 
@@ -27,12 +29,33 @@ KEPT = 2048
 """Read graphs held in memory: about 80 MB at the median size, forty slates of different skills."""
 
 
-@dataclass(frozen=True, slots=True)
 class Read:
-    """One skill's graph and its arrays."""
+    """One skill's graph and its arrays; from the shelf, graph and statements come when they are asked for."""
 
-    graph: SkillGraph
-    arrays: Arrays
+    __slots__ = ("_graph", "_texts", "arrays")
+
+    def __init__(
+        self,
+        graph: SkillGraph | Callable[[], SkillGraph],
+        arrays: Arrays,
+        texts: Callable[[], tuple[str, ...]] | None = None,
+    ) -> None:
+        self._graph, self.arrays = graph, arrays
+        self._texts: tuple[str, ...] | Callable[[], tuple[str, ...]] | None = texts
+
+    @property
+    def graph(self) -> SkillGraph:
+        """The graph whose nodes the arrays are about."""
+        if not isinstance(self._graph, SkillGraph):
+            self._graph = self._graph()
+        return self._graph
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts of the graph's nodes, in order."""
+        if not isinstance(self._texts, tuple):
+            self._texts = self._texts() if self._texts is not None else tuple(n.text for n in self.graph.nodes)
+        return self._texts
 
 
 @dataclass(slots=True)
@@ -59,14 +82,38 @@ class Graphs:
             if held is not None:
                 self._held.move_to_end(key)
                 return held
-        graph = self.stored(skill) or self.by_rules(skill, self.body(skill))
-        graph = graph.reweighted(self._judged(skill.digest))
-        read = Read(graph, arrays(graph, self._aliases(graph)))
+        read = self._from_shelf(skill)
+        if read is None:
+            graph = self.stored(skill) or self.by_rules(skill, self.body(skill))
+            graph = graph.reweighted(self._judged(skill.digest))
+            read = Read(graph, arrays(graph, self._aliases(graph)))
         with self._lock:
             self._held[key] = read
             while len(self._held) > KEPT:
                 self._held.popitem(last=False)
         return read
+
+    def _from_shelf(self, skill: Skill) -> Read | None:
+        """What `shelve` made of the rules' graph; None where there is none, or other rules are asked for."""
+        if self.store is None or not skill.digest or self.by_rules is not extract:
+            return None
+        try:
+            data = kept(self.store, skill.digest, RULES, self.preferred)
+            found, texts = unpacked(data) if data is not None else (None, None)
+        except (StoreError, ValueError):
+            return None
+        return None if found is None else Read(lambda: self.by_rules(skill, self.body(skill)), found, texts)
+
+    def shelve(self, skills: Sequence[Skill], progress: Callable[[str, int], Callable[[int], None]]) -> int:
+        """Every one of these skills stands on the shelf; returns how many were new. Raises `StoreError`."""
+        if self.store is None:
+            return 0
+        todo = missing(self.store, skills, RULES)
+        return fill(self.store, todo, self._by_rules, RULES, progress("reading skills", len(todo))) if todo else 0
+
+    def _by_rules(self, skill: Skill) -> tuple[tuple[str, ...], Arrays]:
+        graph = self.by_rules(skill, self.body(skill))
+        return tuple(n.text for n in graph.nodes), arrays(graph)
 
     def outline(self, skill: Skill) -> frozenset[int]:
         """Hashes of the body's lines: a fiftieth of the cost of a graph, and enough to find near-copies."""

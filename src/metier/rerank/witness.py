@@ -211,9 +211,9 @@ class Judged:
 
     def evidence(self, m: int) -> Evidence:
         """The witness of skill `m` as a sentence, and as data."""
-        branch, path, nodes = self.witness.branches[m], self.witness.paths[m], self.read[m].graph.nodes
+        branch, path, texts = self.witness.branches[m], self.witness.paths[m], self.read[m].texts
         offset = self.offsets[m]
-        via = [nodes[p - offset].text if p >= 0 else None for p in path]
+        via = [texts[p - offset] if p >= 0 else None for p in path.tolist()]
         covered = [j for j in np.argsort(-branch, kind="stable") if branch[j] >= COVERED]
         weakest = int(branch.argmin())
         parts = (
@@ -266,9 +266,7 @@ def judge(
     worth, lack = found.soft.copy(), np.zeros(len(read))
     contrasts: dict[int, tuple[Contrast, int]] = {}
     for group in alike:
-        members = [
-            list(zip(read[m].arrays.same.tolist(), (n.text for n in read[m].graph.nodes), strict=True)) for m in group
-        ]
+        members = [list(zip(read[m].arrays.same.tolist(), read[m].texts, strict=True)) for m in group]
         told = contrast(members, wanted, weights, cosines)
         lack[group] = told.gain.max() - told.gain
         worth[group] = float(found.soft[group].max()) * np.exp(-STEEP * lack[group])
