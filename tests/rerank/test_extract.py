@@ -1,9 +1,10 @@
 import random
+from dataclasses import replace
 
 from tests.rerank.material import MESH, skill
 
 from metier.rerank.arrays import implementations
-from metier.rerank.extract import extract
+from metier.rerank.extract import denies_below, extract
 from metier.rerank.graph import SKILL
 from metier.types import Requirement
 
@@ -19,6 +20,22 @@ def test_description_clauses_are_capabilities_and_not_for_is_a_constraint() -> N
     found = types()
     assert found["Report the mass of the largest part"] == "capability"
     assert found["Not for broken meshes"] == "constraint"
+
+
+def test_what_a_skill_is_not_for_is_said_once() -> None:
+    one = replace(
+        skill("tea", "# Tea\n", "Brews tea. NOT for coffee (use coffee)."), excludes=("NOT for coffee (use coffee).",)
+    )
+    texts = [n.text for n in extract(one, "# Tea\n").nodes]
+    assert [t for t in texts if "coffee" in t] == ["not for coffee (use coffee)"]
+
+
+def test_only_a_lead_that_denies_its_list_makes_it_denied() -> None:
+    body = "# A\n\nAvoid:\n\n- guessing names\n\nNever rely on luck when you tune it; run these:\n\n- a profiler\n"
+    texts = {n.text for n in extract(skill("a", body), body).nodes}
+    assert {"not guessing names", "a profiler"} <= texts
+    assert denies_below("When NOT to use") and not denies_below("Step 3 - Check the gotchas (do NOT skip)")
+    assert not denies_below("Always look before you build to avoid duplicates:") and not denies_below("Why never?")
 
 
 def test_steps_are_methods_and_limits_are_constraints() -> None:

@@ -7,7 +7,7 @@ from metier.rerank.request import MAX_NEEDS, WISH, needs
 
 def test_clauses_become_needs_with_short_labels() -> None:
     found = needs("Parse the STL file, compute the mass, and write mass.json.")
-    assert [n.label for n in found] == ["Parse STL file", "compute mass", "write mass json"]
+    assert [n.label for n in found] == ["Parse the STL file", "compute the mass", "write mass.json"]
 
 
 def test_a_number_or_a_denial_makes_a_constraint() -> None:
@@ -17,7 +17,7 @@ def test_a_number_or_a_denial_makes_a_constraint() -> None:
 
 def test_a_wish_weighs_less_than_a_demand() -> None:
     found = {n.label: n.weight for n in needs("Convert the slides to PDF, ideally with speaker notes.")}
-    assert found == {"Convert slides PDF": 1.0, "speaker notes": WISH}
+    assert found == {"Convert the slides to PDF": 1.0, "ideally with speaker notes": WISH}
 
 
 def test_alternatives_are_one_group() -> None:

@@ -185,10 +185,10 @@ class _Site:
         """The word replaced wherever the skill says it."""
         changes: dict[int, str | None] = {}
         for n, line in enumerate(self.lines):
-            changed = _replaced(line, word, new)
+            changed = line if line.lstrip().startswith(("```", "~~~")) else _replaced(line, word, new)
             if changed != line:
                 changes[n] = changed
-        if changes:
+        if any(not self.fenced[n] for n in changes):  # a name that only code says is an example of it
             yield Corruption(operator, word, changes, (word, new))
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 FORMATS: tuple[tuple[str, ...], ...] = (
     ("csv", "tsv", "parquet", "jsonl"), ("json", "yaml", "toml", "xml"), ("yml", "json"), ("pdf", "docx", "epub", "odt"),
     ("docx", "rtf", "pdf"), ("xlsx", "ods", "csv"), ("pptx", "odp", "pdf"), ("png", "jpeg", "webp", "tiff"),
-    ("jpg", "png", "gif"), ("svg", "png", "eps"), ("md", "rst", "adoc", "org"), ("markdown", "asciidoc", "html"),
+    ("jpg", "png", "gif"), ("svg", "png", "eps"), ("md", "rst", "adoc"), ("markdown", "asciidoc", "html"),
     ("html", "markdown", "pdf"), ("mp4", "mov", "webm", "avi"), ("mp3", "wav", "flac", "ogg"), ("wav", "mp3", "aiff"),
-    ("zip", "tar", "7z"), ("fasta", "fastq", "genbank"), ("vcf", "bed", "gff"), ("stl", "obj", "step"),
+    ("zip", "tar", "7z"), ("fasta", "fastq", "genbank"), ("vcf", "bed", "gff"), ("stl", "obj", "iges"),
     ("parquet", "avro", "orc"), ("ics", "csv"), ("gif", "mp4", "apng"), ("webp", "avif", "jpeg"), ("xml", "json", "ini"),
     ("toml", "ini", "json"), ("yaml", "toml", "json"), ("mermaid", "plantuml", "graphviz"), ("latex", "typst", "html"),
     ("jsonl", "csv", "parquet"), ("wasm", "elf"), ("protobuf", "avro", "thrift"), ("sqlite", "duckdb", "leveldb"),
@@ -52,7 +52,7 @@ TOOLS: tuple[tuple[str, ...], ...] = (
 )  # fmt: skip
 METHODS: tuple[tuple[str, ...], ...] = (
     ("merge", "rebase", "cherry-pick"), ("squash", "rebase", "merge"), ("append", "overwrite", "prepend"),
-    ("mean", "median", "mode"), ("median", "mean", "maximum"), ("ascending", "descending"), ("daily", "weekly", "monthly"),
+    ("median", "maximum"), ("average", "maximum"), ("ascending", "descending"), ("daily", "weekly", "monthly"),
     ("weekly", "monthly", "yearly"), ("monthly", "weekly", "quarterly"), ("manual", "automatic"), ("manually", "automatically"),
     ("automatic", "manual"), ("automatically", "manually"), ("synchronous", "asynchronous"), ("async", "blocking"),
     ("before", "after"), ("after", "before"), ("horizontal", "vertical"), ("vertical", "horizontal"), ("local", "remote"),
@@ -67,7 +67,7 @@ METHODS: tuple[tuple[str, ...], ...] = (
     ("portrait", "landscape"), ("monospace", "serif"), ("formal", "informal"), ("summary", "transcript"), ("draft", "final"),
     ("annual", "quarterly"), ("quarterly", "annual"), ("left", "right"), ("right", "left"), ("top", "bottom"), ("first", "last"),
     ("oldest", "newest"), ("newest", "oldest"), ("largest", "smallest"), ("interviews", "surveys"), ("interview", "survey"),
-    ("hourly", "daily"), ("keyboard", "mouse"), ("tdd", "test-last"), ("cosine", "euclidean"), ("fine-tune", "prompt"),
+    ("hourly", "daily"), ("keyboard", "mouse"), ("tdd", "test-last"), ("cosine", "euclidean"), ("fine-tune", "pretrain"),
     ("cached", "live"), ("email", "fax"), ("symlink", "copy"), ("streaming", "batch"), ("batch", "streaming"),
 )  # fmt: skip
 NAMES: tuple[str, ...] = tuple(sorted({name for group in TOOLS for name in group if len(name) > 3}))

@@ -133,14 +133,14 @@ def _sides(one: Said, asked: _Asked) -> bool | None:
     What a request denies it says once and means; the things it is about it affirms in passing ("get me that cup … it
     must not be covered"). So "do not cover the cup" agrees as a whole, although the cup itself is wanted.
     """
-    for_it = against = 0.0
+    for_it, against = np.zeros(len(asked.needs)), np.zeros(len(asked.needs))
     for key, polarity in one.terms.items():
-        weight = max((w for _, denied, w in asked.by_term.get(key, ()) if denied), default=0.0)
-        if polarity & 2 or key in one.turned:
-            for_it += weight
-        else:
-            against += weight
-    return None if for_it == against else for_it > against
+        for j, denied, weight in asked.by_term.get(key, ()):
+            if denied:
+                (for_it if polarity & 2 or key in one.turned else against)[j] += weight
+    enough = (asked.denied > 0) & (for_it + against >= TURNED * asked.denied)
+    side = float((for_it - against)[enough].sum())
+    return None if side == 0.0 else side > 0.0
 
 
 def contrast(

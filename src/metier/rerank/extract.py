@@ -21,12 +21,17 @@ from metier.types import Skill
 Extract = Callable[[Skill, str], SkillGraph]
 """(skill, body) → its graph; never raises for what the text holds."""
 
-RULES = "rules-2"
+RULES = "rules-3"
 """Name and version of this extractor; a change here re-reads every skill."""
 SAID = {"description": 1.0, "heading": 0.9, "step": 0.95, "sentence": 0.9, "row": 0.9, "code": 0.85}
 """How far a statement of this form is taken at its word before anyone judged it [ours]: the author's summary most,
 a line of example code least."""
+MAX_DESCRIPTION = 4000
 MAX_ARTIFACTS = 60
+LEAD_WORDS = 6
+"""Words up to which a heading or lead-in is about its list as a whole [ours]."""
+LEAD_TAIL = 4
+"""Last words of a longer one that say what its list is."""
 MAX_ALTERNATIVES = 8
 """Implementations told apart in one skill; further alternatives count as common text."""
 
@@ -46,10 +51,17 @@ _OFFERS = pattern(
     r"\b(?:capabilit|features?\b|what (?:it|this)|when to use|use cases?|overview|purpose|use this|use when)", re.I
 )
 _DENYING = pattern(
-    r"\b(?:do not|don[’']?ts?|never|avoid|not? (?:for|to|in)|when not|anti-?patterns?|out of scope|non-?goals?|"
-    r"forbidden|prohibited|must not|should not|shouldn[’']t|bad|wrong|limitations?|exclu(?:des|sions?))\b",
+    r"\b(?:do not|don[’']?ts?|never|(?<!to )avoid|to avoid$|not? (?:for|to|in)|when not|anti-?patterns?|out of scope|"
+    r"non-?goals?|forbidden|prohibited|must not|should not|shouldn[’']t|limitations?|exclu(?:des|sions?)|"
+    r"(?:bad|wrong)(?=(?:\s\S+)?$))\b",
     re.I,
 )
+_NOT_FOR = pattern(
+    r"^(?:(?:do not|don[’']t|never|not)\s+(?:use\s+)?(?:this\s+)?(?:skill\s+)?(?:it\s+)?(?:for|when|if|to)\b[:\s]*)+",
+    re.I,
+)
+_DIGIT = pattern(r"\d")
+_BRACKETS = pattern(r"\([^()\n]{0,200}\)|^(?:step|phase)\s*\w{1,3}\s*[:.–—-]\s*", re.I)
 _CLAUSE = pattern(r"(?<=[.;!?])\s+|\s+[-–—]\s+|\n+")
 _CODE_SPAN = pattern(r"`([^`\n]{2,80})`")
 _EXTENSION = pattern(r"(?<![\w/])\*?\.([a-z][a-z0-9]{1,5})\b")
@@ -99,12 +111,16 @@ class _Making:
 
     def describe(self) -> None:
         """Clauses of the description are capabilities or constraints of the whole; "Not for …" is denied."""
-        for clause in _CLAUSE.split(self.skill.description[:4000]):
+        text = self.skill.description[:MAX_DESCRIPTION]
+        for other in self.skill.excludes:  # said once, as what it is
+            text = text.replace(other, " ")
+        for clause in _CLAUSE.split(text):
             words = plain(clause).strip(" .;")
             if words:
                 self._under(self.whole, words, clause.strip(), "description", offers=True)
         for other in self.skill.excludes:
-            name = self.add("constraint", f"not for {plain(other)}", other, SAID["description"])
+            said = _NOT_FOR.sub("", plain(other)).strip(" .;:")
+            name = self.add("constraint", f"not for {said}", other, SAID["description"])
             self.edge(self.whole, "subject_to", name)
 
     def requirements(self) -> None:
@@ -127,18 +143,18 @@ class _Making:
             under = at[parent] if parent >= 0 else root
             above = parent >= 0 and denied_headings[parent]
             if one.form == "heading":
-                denied_headings[index] = above or bool(_DENYING.search(one.text))
+                denied_headings[index] = above or denies_below(one.text)
                 lead_denies = False
                 at.append(self._heading(one, under, index in ways))
                 continue
             listed = one.form in ("step", "row")
-            denies = listed and (above or lead_denies)
+            denies = listed and (above or lead_denies) and not _DIGIT.search(one.text)
             words = f"not {one.text}" if denies and not _opens_with_denial(one.text) else one.text
             offers = parent >= 0 and bool(_OFFERS.search(found[parent].text))
             name = self._under(under, words, one.quote, one.form, offers=offers)
             at.append(name)
             if not listed:
-                lead_denies = one.text.endswith(":") and bool(_DENYING.search(one.text))
+                lead_denies = one.text.endswith(":") and denies_below(one.text)
             self._things(name, one)
 
     def _heading(self, one: Statement, under: str, is_way: bool) -> str:
@@ -178,6 +194,17 @@ class _Making:
                 before = len(self.nodes)
                 self.edge(owner, relation, self.add("artifact", word, one.quote, SAID[one.form]))
                 self.artifacts += len(self.nodes) - before
+
+
+def denies_below(lead: str) -> bool:
+    """Whether a heading, or a sentence before a list, denies what stands under it: "Avoid:", "When not to use".
+
+    A long one only if its denial comes last: "Never guess; run these:" is followed by what is to be done.
+    """
+    if lead.endswith("?"):
+        return False
+    said = _BRACKETS.sub("", lead).rstrip(":.!❌ ").split()
+    return bool(_DENYING.search(" ".join(said if len(said) <= LEAD_WORDS else said[-LEAD_TAIL:])))
 
 
 def _opens_with_denial(text: str) -> bool:

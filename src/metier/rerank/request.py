@@ -16,6 +16,8 @@ from metier.rerank.terms import Term, terms
 MAX_NEEDS = 24
 """Requirements read from one request; a pasted log has thousands of lines and few wishes."""
 MAX_CHARS = 6_000
+LABEL = 60
+"""Characters of a requirement as people are shown it."""
 WISH = 0.5
 """Weight of "ideally …": failing it caps the witness at 1 − 0.5 [ours]."""
 
@@ -31,7 +33,9 @@ _WISH = pattern(
     re.IGNORECASE,
 )
 _EITHER = pattern(r"\s+(?:or|oder|ou|o)\s+", re.IGNORECASE)
-_LABEL_WORDS = 4
+_FILLER = pattern(
+    r"^(?:(?:and|then|also|but|please|so|plus|with|it|to|i'?d|i|we|you|want|need|like|have|should|must)\s+)+", re.I
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +52,9 @@ class Need:
 
     @property
     def label(self) -> str:
-        """A few of its own words, for people."""
-        shown: list[str] = []
-        for _, denied, surface in self.terms:
-            word = f"no {surface}" if denied and not any(s.startswith("no ") for s in shown) else surface
-            if surface.lower() not in (s.lower() for s in shown):
-                shown.append(word)
-        return " ".join(shown[:_LABEL_WORDS])
+        """Its own words, cut where they get long, for people."""
+        said = _FILLER.sub("", self.text.strip(" \t.,;:!?\"'")) or self.text
+        return said if len(said) <= LABEL else f"{said[:LABEL].rsplit(None, 1)[0].rstrip(' ,;:')} …"
 
 
 def needs(text: str) -> tuple[Need, ...]:

@@ -7,6 +7,7 @@ more than the caps allow. Nothing here decides what a statement means; `extract.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from re import Match
 from typing import Literal
 
 from metier.late import dataclass, pattern
@@ -51,7 +52,12 @@ _SENTENCE_END = pattern(
 _YES = frozenset(("yes", "required", "optional", "always", "mandatory", "supported", "✅", "✓", "✔", "✔️"))
 _NO = frozenset(("no", "skip", "never", "none", "unsupported", "forbidden", "❌", "✗", "✘", "x"))
 _LINK = pattern(r"\[([^\[\]\n]{1,200})\]\([^()\s]{0,300}\)")
-_MARKS = pattern(r"\*\*|__|(?<![\w*])\*(?=\S)|(?<=\S)\*(?![\w*])|`|<[^<>\n]{1,80}>")
+_MARKS = pattern(r"`([^`\n]{0,200})`|\*\*|__|(?<![\w*])\*(?=\S)|(?<=\S)\*(?![\w*])|`|<[^<>\n]{1,80}>")
+
+
+def _unmarked(mark: Match[str]) -> str:
+    """Marks go, what stands in back-ticks stays as it is: `<script setup>` is no tag there."""
+    return mark[1] or ""
 
 
 def plain(text: str) -> str:
@@ -59,7 +65,7 @@ def plain(text: str) -> str:
     if "](" in text:
         text = _LINK.sub(r"\1", text)
     if "`" in text or "*" in text or "_" in text or "<" in text:
-        text = _MARKS.sub("", text)
+        text = _MARKS.sub(_unmarked, text)
     return " ".join(text.split())
 
 

@@ -18,13 +18,20 @@ OPENING = 3
 DISTINGUISHING = listed(
     """before after first last all each every any only always same different new existing own more less least most at
     over under within between per above below until once both either top up down again early late later further few
-    several single multiple one short long high low full half local global"""
+    several single multiple one short long high low full half local global keep keeps include includes add adds create
+    creates start starts end ends"""
 )
 WEAKENING = listed(
     """optional optionally unnecessary needless ignore ignores ignoring ignored freely allowed permitted skippable
     unrestricted unverified unchecked lax"""
 )
 """Words that take an obligation back; together with the denials they turn a statement round."""
+
+FORWARD = listed(
+    "without instead rather no nor neither except excluding exclude avoid avoiding never ohne sans sin sem"
+)
+"""Denials that reach forward only: in "with a password and without a login" the password stays. Others deny what stands
+before them as well: "manual edits are not allowed"."""
 
 _CLAUSE = pattern(r"[.:;,!?()]\s|\s[-–—]+\s|—")
 
@@ -61,14 +68,18 @@ def reading(text: str) -> Said:
             heads.add(code(key))
         before = denied
     turned: set[int] = set()
+    opening: bool | None = None
     for clause in _CLAUSE.split(text):
-        times = _refusals(plain_words(clause))
-        if times % 2:
-            turned.update(code(key) for key, _, _ in terms(clause))
+        said = plain_words(clause)
+        if opening is None:
+            opening = _refusals(said[:OPENING]) % 2 == 1
+        if _refusals(said) % 2:
+            first = next((w for w in said if w in DENY), "")
+            after = clause.lower().find(first) if first in FORWARD else 0
+            turned.update(code(key) for key, _, _ in terms(clause[max(after, 0) :]))
     said = plain_words(text)
-    opening = _refusals(said[:OPENING]) % 2 == 1
     all_words = frozenset(said)
-    return Said(text, held, all_words & DISTINGUISHING, all_words, frozenset(heads), frozenset(turned), opening)
+    return Said(text, held, all_words & DISTINGUISHING, all_words, frozenset(heads), frozenset(turned), bool(opening))
 
 
 def _refusals(said: Sequence[str]) -> int:

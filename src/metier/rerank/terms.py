@@ -195,7 +195,7 @@ _PLAIN, _DENIES, _ENDS, _JOINS, _ACTS, _OPPOSES, _NEXT = range(7)
 _JOIN = frozenset(("and", "or", "nor", "und", "et", "y"))
 _PREFIX = "non"
 """Denies the one word after it: "non-root users" are users."""
-_ACT = frozenset(("use", "using", "do", "make", "keep"))
+_ACT = frozenset(("use", "using", "do", "make", "keep", "for", "when", "if", "during", "while", "because", "since"))
 
 
 @lru_cache(maxsize=1 << 16)

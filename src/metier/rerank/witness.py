@@ -216,12 +216,15 @@ class Judged:
         via = [texts[p - offset] if p >= 0 else None for p in path.tolist()]
         covered = [j for j in np.argsort(-branch, kind="stable") if branch[j] >= COVERED]
         weakest = int(branch.argmin())
-        parts = (
-            [f"covers {', '.join(self.labels[j] for j in covered[:SHOWN])}"] if covered else ["covers nothing fully"]
-        )
-        if not covered or weakest != covered[0]:
-            source = f', via "{one_line(via[weakest] or "", 60)}"' if via[weakest] else ""
-            parts.append(f"weakest: {self.labels[weakest]} ({max(float(branch[weakest]), FLOOR):.2f}{source})")
+        others = [self.labels[j] for j in covered if j != weakest][:SHOWN]
+        if others:
+            parts = [f"covers {', '.join(others)}", f"weakest: {self._link(weakest, branch, via)}"]
+        elif covered:  # there is one requirement, and it is covered
+            parts = [f"covers {self._link(weakest, branch, via)}"]
+        else:
+            best = int(branch.argmax())
+            parts = [f"covers little; nearest: {self._link(best, branch, via)}"]
+            parts += [f"weakest: {self._link(weakest, branch, via)}"] if best != weakest else []
         clash, telling = self._compared(m)
         if clash:
             parts.insert(0, clash)
@@ -236,6 +239,13 @@ class Judged:
             "telling": telling,
         }
         return Evidence("rerank", round(float(self.worth[m]), 6), "; ".join(parts), detail)
+
+    def _link(self, need: int, branch: NDArray[np.float32], via: Sequence[str | None]) -> str:
+        """A requirement with its branch and the words that cover it: `density table (0.31, via "material lookup")`."""
+        quote = (via[need] or "").replace(" | ", ", ")
+        if not quote or branch[need] <= FLOOR:
+            return f"{self.labels[need]} (not said)"
+        return f'{self.labels[need]} ({branch[need]:.2f}, via "{one_line(quote, 60)}")'
 
     def _compared(self, m: int) -> tuple[str | None, str | None]:
         if m not in self.contrasts:
