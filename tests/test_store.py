@@ -89,6 +89,21 @@ def test_eight_processes_write_at_once_and_no_row_is_lost(tmp_path: Path) -> Non
     assert Store(path).rows("SELECT count(*) AS n FROM routes")[0]["n"] == 200
 
 
+def test_who_meets_a_reader_on_a_new_file_waits_for_it(tmp_path: Path) -> None:
+    """SQLite refuses to change the journal at once, busy time-out or not, while anybody reads."""
+    reader = sqlite3.connect(tmp_path / "store.db", isolation_level=None, check_same_thread=False)
+    reader.execute("CREATE TABLE other (n)")
+    reader.execute("BEGIN")
+    assert reader.execute("SELECT * FROM other").fetchall() == []
+    with pytest.raises(StoreError, match="locked"):
+        Store(tmp_path / "store.db", busy=0).rows("SELECT 1")
+    done = threading.Timer(0.05, reader.execute, ["COMMIT"])
+    done.start()
+    assert Store(tmp_path / "store.db", busy=30).rows("SELECT count(*) FROM routes")[0][0] == 0
+    done.join()
+    reader.close()
+
+
 def test_threads_share_one_store(tmp_path: Path) -> None:
     store = Store(tmp_path / "store.db")
     threads = [threading.Thread(target=set_fact, args=(store, str(n), n)) for n in range(16)]

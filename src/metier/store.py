@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ from metier.types import Event, Route
 
 BUSY_SECONDS = 10.0
 """How long a writer waits for another before it gives up; appends take milliseconds."""
+RETRY_SECONDS = 0.005
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -55,7 +57,7 @@ class Store:
             connection.row_factory = sqlite3.Row
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             if version < _latest():
-                connection.execute("PRAGMA journal_mode = WAL")
+                _log_ahead(connection, self.busy)
                 _migrate(connection)
             elif version > _latest():
                 raise StoreError(
@@ -104,8 +106,22 @@ class Store:
         self._generation += 1
 
 
+@lru_cache(maxsize=1)
 def _latest() -> int:
-    return max(int(path.name[:4]) for path in _MIGRATIONS.glob("[0-9]*.sql"))
+    return max(int(name[:4]) for name in os.listdir(_MIGRATIONS) if name.endswith(".sql"))  # noqa: PTH208
+
+
+def _log_ahead(connection: sqlite3.Connection, patience: float) -> None:
+    """The file is in WAL mode. Who finds it locked tries again: SQLite lets nobody wait for this change by itself."""
+    until = time.monotonic() + patience
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(RETRY_SECONDS)
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
