@@ -143,10 +143,38 @@ def test_a_home_or_skills_of_an_unknown_user_or_of_an_impossible_name_break_noth
     assert Workshop(config, cwd=cwd).router().warnings, "said, and the other places are still looked at"
 
 
+@pytest.mark.parametrize("path", ["/", "~", "..", "../..", "deep/../../..", "/etc/passwd", "/dev/zero", "out", "out/x"])
+def test_a_projects_skills_lie_inside_its_repository(path: str, tmp_path: Path) -> None:
+    env, cwd = setup(tmp_path, project=f'skills = ["{path}", "deep/ours", "."]')
+    (tmp_path / "repo" / "out").symlink_to("/")
+    config, warnings = load(env=env, cwd=cwd)
+    assert config.skills == (str(tmp_path / "repo" / "deep" / "ours"), str(tmp_path / "repo"))
+    (said,) = warnings
+    assert said.startswith(f"{tmp_path / 'repo' / 'metier.toml'}: 'skills' names {path!r}, which lies outside")
+    assert said.endswith(f"or run: metier index {path}")
+
+
+def test_the_users_own_file_may_name_any_skills(tmp_path: Path) -> None:
+    env, cwd = setup(tmp_path, user='skills = ["/", "../x"]')
+    assert load(env=env, cwd=cwd) == (load(env=env, cwd=cwd)[0], ()) and load(env=env, cwd=cwd)[0].skills == (
+        "/",
+        "../x",
+    )
+
+
+def test_outside_a_repository_a_file_in_a_folder_above_counts_not(tmp_path: Path) -> None:
+    below = tmp_path / "shared" / "mine"
+    below.mkdir(parents=True)
+    (tmp_path / "shared" / "metier.toml").write_text('k = 1\nskills = ["."]', encoding="utf-8")
+    env = {"METIER_HOME": str(tmp_path / "home")}
+    assert load(env=env, cwd=below)[0].k == Config("").k and load(env=env, cwd=below.parent)[0].k == 1
+
+
 def test_a_project_that_names_a_file_that_is_no_library_hides_no_other_skills(tmp_path: Path) -> None:
-    env, cwd = setup(tmp_path, project='skills = ["/etc/passwd", "/dev/zero"]')
+    env, cwd = setup(tmp_path, project='skills = ["../repo/metier.toml", "broken"]')
+    (tmp_path / "repo" / "broken").symlink_to(tmp_path / "repo" / "nowhere")
     (cwd / "skills" / "pdf").mkdir(parents=True)
     (cwd / "skills" / "pdf" / "SKILL.md").write_text("---\nname: pdf\ndescription: d\n---\nb\n", encoding="utf-8")
     shop = Workshop(load(flags={"encoder": "hash"}, env=env, cwd=cwd)[0], cwd=cwd)
     assert "pdf" in [s.name for s in shop.library.skills]
-    assert [w for w in shop.warnings if w.startswith("/etc/passwd: ")]
+    assert [w for w in shop.warnings if "metier.toml: no folder of skills" in w]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from metier.errors import ConfigError, EncoderError
+from metier.errors import ConfigError, EncoderError, MetierError
 from metier.models import onnx
 from metier.models.encoder import MINILM, Memo, memo, open_encoder, readable
 from metier.models.onnx import OnnxEncoder
@@ -149,6 +149,27 @@ def test_a_folder_without_pieces_still_says_what_it_can_read(tmp_path: Path) -> 
     encoder = OnnxEncoder(folder)
     assert encoder.readable("fill in the form") == 1.0 and encoder.readable("🎉 🎉") == 0.0
     assert np.array_equal(encoder.encode([FORM], kind="query"), OnnxEncoder(MINILM).encode([FORM], kind="document"))
+
+
+@pytest.mark.parametrize("change", ["emptied", "cut", "edited"])
+def test_a_vocabulary_that_was_changed_is_told_and_not_ranked_with(tmp_path: Path, change: str) -> None:
+    folder = copy(tmp_path)
+    pieces = (folder / "pieces.tsv").read_bytes()
+    other = {"emptied": b"", "cut": pieces[:200_000], "edited": pieces.replace(b"form\t2433", b"form\t2434")}[change]
+    assert other != pieces
+    (folder / "pieces.tsv").write_bytes(other)
+    with pytest.raises(EncoderError, match=r"pieces\.tsv: its size and checksum are .* copy the file again"):
+        OnnxEncoder(folder).readable(FORM)
+    (folder / "pieces.tsv").unlink()
+    assert np.array_equal(
+        OnnxEncoder(folder).encode([FORM], kind="query"), OnnxEncoder(MINILM).encode([FORM], kind="document")
+    ), "the remedy that the message names"
+
+
+@pytest.mark.parametrize("spec", ["~nosuchuser/x", "st:~nosuchuser/x"])
+def test_the_home_of_a_user_whom_nobody_knows_is_named(spec: str) -> None:
+    with pytest.raises(MetierError, match=r"nosuchuser"):
+        open_encoder(spec)
 
 
 def copy(tmp_path: Path) -> Path:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -203,14 +204,23 @@ def _default_home() -> str:
 
 
 def _project_file(cwd: Path, home: Path) -> Path | None:
-    """The nearest `metier.toml` from `cwd` up to the repository's root; the user's own file is none."""
+    """The nearest `metier.toml` from `cwd` up to the repository's root; the user's own file is none.
+
+    Outside a repository only `cwd` counts: anybody may put one into /tmp.
+    """
+    root = _repository(cwd) or cwd
     for folder in (cwd, *cwd.parents):
         found = folder / FILE
         if folder != home and _is_file(found):
             return found
-        if (folder / ".git").exists():
+        if folder == root:
             return None
     return None
+
+
+def _repository(folder: Path) -> Path | None:
+    """The root of the repository that the folder lies in."""
+    return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), None)
 
 
 def placed(path: str | Path) -> Path:
@@ -292,9 +302,38 @@ def _of_project(path: Path) -> tuple[dict[str, Any], list[str]]:
             kept[key] = _read(named(key), values[key], str(path))
         except ConfigError as error:
             warnings.append(f"{error}; it is ignored")
-    if "skills" in kept:  # relative to the file that names them
-        kept["skills"] = [str(path.parent / (placed(p) if p.startswith("~") else p)) for p in kept["skills"]]
+    if "skills" in kept:
+        kept["skills"], outside = _confined(kept["skills"], path)
+        warnings += outside
     return kept, warnings
+
+
+def _confined(paths: Sequence[str], file: Path) -> tuple[list[str], list[str]]:
+    """Those inside the file's repository, relative to the file; a warning for each other.
+
+    A clone that names `/` would have the whole disk walked, and strangers' skills shown as this project's.
+    """
+    inside: list[str] = []
+    warnings = []
+    root = os.path.realpath(_repository(file.parent) or file.parent)
+    for path in paths:
+        named = Path(path)
+        with suppress(RuntimeError):  # the ~ of a user whom nobody knows is a name like any other
+            named = named.expanduser()
+        place = str(file.parent / named)
+        try:
+            real = os.path.realpath(place)
+        except (OSError, ValueError):  # a name that no file can have: said where it is looked for
+            inside.append(place)
+            continue
+        if real == root or real.startswith(root.rstrip(os.sep) + os.sep):
+            inside.append(place)
+        else:
+            warnings.append(
+                f"{file}: 'skills' names {path!r}, which lies outside the repository, and is ignored; "
+                f"put it into your own {FILE}, or run: metier index {path}"
+            )
+    return inside, warnings
 
 
 def named(key: str, source: str = FLAG) -> Setting:

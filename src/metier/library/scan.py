@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -151,7 +152,10 @@ def _markers(address: str) -> Iterator[str]:
 
 
 def _absolute(root: Root) -> Path:
-    path = root.path.expanduser().absolute()
+    path = root.path
+    with suppress(RuntimeError):  # the ~ of a user whom nobody knows
+        path = path.expanduser()
+    path = path.absolute()
     if is_marker(path.name) and path.is_file():  # someone named the file: they mean its folder
         return path.parent
     return path

@@ -56,7 +56,7 @@ def open_encoder(spec: str = "minilm") -> Encoder:
 
         model, _, url = rest.partition("@")
         return OpenAIEncoder(model, url)
-    folder = Path(spec).expanduser()
+    folder = expanded(spec)
     if spec and folder.is_dir():
         from metier.models.onnx import OnnxEncoder
 
@@ -65,6 +65,17 @@ def open_encoder(spec: str = "minilm") -> Encoder:
         f"encoder {spec!r}: no such folder, nor a known name; use minilm, hash, a folder with model.onnx, "
         "st:NAME or openai:MODEL@URL, or metier-small."
     )
+
+
+def expanded(path: str) -> Path:
+    """The path with `~` and `~name` resolved. Raises `ConfigError` for a home that does not exist."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        who = path.partition("/")[0]
+        raise ConfigError(
+            f"encoder {path!r}: there is no home folder for {who!r} here; write the folder's whole path"
+        ) from error
 
 
 class Memo:

@@ -71,7 +71,7 @@ def _load(model: str, pooling: Pooling) -> Any:
             from sentence_transformers import models
     except ImportError as missing:
         raise MissingExtra("sentence-transformers", "sentence-transformers", f"the encoder 'st:{model}'") from missing
-    path = Path(model).expanduser()
+    path = _path(model)
     safe = {"use_safetensors": True}
     try:
         if not path.is_dir() or (path / "modules.json").is_file():
@@ -88,6 +88,16 @@ def _load(model: str, pooling: Pooling) -> Any:
         ) from error
 
 
+def _path(model: str) -> Path:
+    """Where the model lies if it is a folder. Raises `EncoderError` for a home that does not exist."""
+    try:
+        return Path(model).expanduser()
+    except RuntimeError as error:
+        raise EncoderError(
+            f"encoder 'st:{model}': there is no such home folder ({error}); write the folder's whole path"
+        ) from error
+
+
 def _dim(model: Any) -> Any:
     """Renamed in sentence-transformers 6; both are asked."""
     ask = getattr(model, "get_embedding_dimension", None) or model.get_sentence_embedding_dimension
@@ -101,7 +111,7 @@ def _width(body: Any) -> Any:
 
 def _name(model: str, profile: Profile) -> str:
     """A name that is safe as a folder and different wherever the vectors may be."""
-    path = Path(model).expanduser()
+    path = _path(model)
     identity = [str(path.resolve()) if path.is_dir() else model, profile.query_prefix, profile.document_prefix]
     if path.is_dir():  # a model tuned anew under the same path is another model
         files = sorted(path.rglob("*.safetensors"))

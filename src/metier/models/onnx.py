@@ -158,7 +158,7 @@ class OnnxEncoder:
     def _word_pieces(self) -> WordPiece | None:
         path = self.folder / "pieces.tsv"
         if self._pieces is None and path.is_file():
-            self._pieces = WordPiece(path)
+            self._pieces = WordPiece(path, self._network.pieces if self._network else "")
         return self._pieces
 
     def _spread(self, texts: Sequence[str], rows: Sequence[int], vectors: Vectors) -> None:

@@ -25,6 +25,8 @@ class Network:
     layers: int
     heads: int
     epsilon: float
+    pieces: str = ""
+    """Size and CRC-32 of `pieces.tsv`: an edited vocabulary ranks worse and says nothing. Empty: not checked."""
 
 
 def read_profile(folder: Path) -> tuple[Profile, Network | None]:
@@ -56,10 +58,11 @@ def read_profile(folder: Path) -> tuple[Profile, Network | None]:
 
 
 def write_profile(folder: Path, profile: Profile, network: Network | None = None) -> None:
-    """`profile.json` in `folder` reads back as the same profile and network."""
+    """`profile.json` in `folder` reads back as the same profile and network, with the mark of the pieces there."""
     value: dict[str, Any] = asdict(profile)
     if network is not None:
-        value["network"] = asdict(network)
+        pieces = folder / "pieces.tsv"
+        value["network"] = {**asdict(network), "pieces": mark(pieces.read_bytes()) if pieces.is_file() else ""}
     (folder / "profile.json").write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -70,6 +73,13 @@ def folder_digest(folder: Path, profile: Profile) -> str:
         digest.update(hashlib.sha256((folder / name).read_bytes()).digest())
     digest.update(f"{profile.max_tokens}\0{profile.query_prefix}\0{profile.document_prefix}".encode())
     return digest.hexdigest()[:8]
+
+
+def mark(pieces: bytes) -> str:
+    """`size:crc32`, 0.14 ms for 30,000 pieces where sha256 takes 0.76; who means harm can edit the profile as well."""
+    import zlib
+
+    return f"{len(pieces)}:{zlib.crc32(pieces):08x}"
 
 
 def _frozen(value: Any) -> Any:

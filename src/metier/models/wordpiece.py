@@ -10,7 +10,9 @@ import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
+from metier.errors import EncoderError
 from metier.late import pattern
+from metier.models.profiles import mark
 
 LONGEST_WORD = 100
 """Longer words are one unknown piece (BERT)."""
@@ -30,9 +32,17 @@ _IDEOGRAPHS = (
 class WordPiece:
     """Texts to piece ids by greedy longest match over a sorted vocabulary file."""
 
-    def __init__(self, path: Path) -> None:
-        """Opens `pieces.tsv`: lines `piece TAB id`, sorted by the piece's UTF-8 bytes."""
+    def __init__(self, path: Path, marked: str = "") -> None:
+        """Opens `pieces.tsv`: lines `piece TAB id`, sorted by the piece's UTF-8 bytes.
+
+        Raises `EncoderError` where `marked`, what the profile says of the file, is not the mark of what is there.
+        """
         self._table = path.read_bytes()
+        if marked and (found := mark(self._table)) != marked:
+            raise EncoderError(
+                f"{path}: its size and checksum are {found}, the profile says {marked}; copy the file again from where "
+                "the encoder came from, or remove it (tokenizer.json is read instead, 60 ms slower)"
+            )
         self._known: dict[str, int] = {}
         self.cls, self.sep, self.unk = (self._id(name) for name in ("[CLS]", "[SEP]", "[UNK]"))
 

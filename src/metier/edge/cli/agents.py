@@ -10,6 +10,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from metier.assemble.settings import placed
 from metier.assemble.workshop import Workshop
 from metier.edge.cli.screen import Screen, clean
 from metier.edge.install.manifest import Commands, host
@@ -124,14 +125,23 @@ def _wish(args: argparse.Namespace) -> Wish:
         env=os.environ,
         hooks=hooks,
         mcp=not getattr(args, "no_mcp", False),
-        file=None if args.file is None else args.file.expanduser().absolute(),
+        file=None if args.file is None else _placed(args.file),
     )
 
 
 def _named_home(args: argparse.Namespace) -> str | None:
     """The home, where it is not the one that metier would find by itself in a host's environment."""
     given = args.home or os.environ.get("METIER_HOME")
-    return str(Path(given).expanduser().absolute()) if given else None
+    return str(placed(given)) if given else None
+
+
+def _placed(path: Path) -> Path:
+    try:
+        return path.expanduser().absolute()
+    except RuntimeError as error:
+        raise InputError(
+            f"--file {path}: there is no home folder for {path.parts[0]!r}; write the whole path"
+        ) from error
 
 
 def _carry_out(
