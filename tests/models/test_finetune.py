@@ -17,14 +17,20 @@ from hypothesis import strategies as st
 from metier.errors import InputError
 from metier.models import checkpoints, finetune
 from metier.models.finetune import batches, blend, rate_at, tune
-from metier.models.learner import Corpus, Example, Learner, Settings, blocked, mean_reciprocal_rank, together
+from metier.models.learner import (
+    Corpus,
+    Example,
+    Learner,
+    Settings,
+    _read,
+    blocked,
+    mean_reciprocal_rank,
+    together,
+)
 
 WORDS = ["pdf", "git", "sql", "docker", "csv", "slides", "email", "invoice", "test", "log", "chart", "secret"]
 CORPUS = Corpus(
-    [
-        (f"work on {w} files", f"{w}-help: helps with {w}", f"{w}-help: helps with {w}\n\nwork on {w} files")
-        for w in WORDS
-    ],
+    [((f"work on {w} files",), (f"{w}-help: helps with {w}", f"work on {w} files")) for w in WORDS],
     list(range(len(WORDS))),
 )
 EXAMPLES = [
@@ -180,6 +186,33 @@ def test_a_joined_request_holds_others_and_their_skills_are_no_negatives_of_it()
     assert together(Example("fold", 1), others, draw, 0.0) == ("fold", [])
     stop = blocked([1, 2], [1, 2, 3, 4], [0, 1, 2, 3, 4], [{3, 4}, set()])
     assert stop.tolist() == [[False, False, True, True], [False, False, False, False]]
+
+
+def test_a_document_vector_is_the_unit_mean_of_its_texts_and_a_weak_pair_reads_the_body(
+    tiny: Tiny, tmp_path: Path
+) -> None:
+    learner = Learner(tiny(tmp_path / "base"), SMALL)
+    texts = learner.torch.from_numpy(learner.encode(["work on pdf files", "pdf-help", "git"], "document"))
+    pooled = learner.pooled(texts, [2, 1])
+    expected = (texts[0] + texts[1]) / (texts[0] + texts[1]).norm()
+    learner.torch.testing.assert_close(pooled, learner.torch.stack([expected, texts[2]]))
+    draw = np.random.default_rng(0)
+    assert _read(CORPUS.readings[0], draw, True) == CORPUS.readings[0][0]
+    assert _read(CORPUS.readings[0], draw, False) == CORPUS.readings[0][1]
+
+
+def test_a_long_request_is_read_from_its_beginning_or_from_anywhere(tiny: Tiny, tmp_path: Path) -> None:
+    learner = Learner(tiny(tmp_path / "base"), replace(SMALL, anywhere=0.5))
+    long, short = " ".join(WORDS * 4), "my pdf is broken"
+    first = learner.tokens([long, short], "query")
+    draw = np.random.default_rng(0)
+    seen = [learner.asked([long, short], draw) for _ in range(20)]
+    whole = Learner(tiny(tmp_path / "base"), replace(SMALL, request_tokens=500)).tokens([long], "query")[0]
+    assert all(two == first[1] for _, two in seen)
+    assert all(len(one) == 16 and one[0] == whole[0] and one[-1] == whole[-1] for one, _ in seen)
+    assert sum(one == first[0] for one, _ in seen) in range(5, 16)
+    inner = " ".join(map(str, whole))
+    assert all(" ".join(map(str, one[1:-1])) in inner for one, _ in seen)
 
 
 def test_another_seed_or_other_data_starts_anew(tiny: Tiny, tmp_path: Path) -> None:

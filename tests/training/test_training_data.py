@@ -14,6 +14,7 @@ from metier.models.pairs import Pair
 from metier.text import words
 
 TRAINING = Path(__file__).parents[2] / "training"
+NOTES = ("concepts.jsonl", "concepts-2.jsonl")
 MIRRORS = ("K-Dense-AI--claude-scientific-skills", "callstackincubator--agent-skills")
 
 
@@ -22,7 +23,16 @@ def written() -> list[Pair]:
 
 
 def concepts() -> list[Pair]:
-    return pairs.read_pairs(TRAINING / "concepts.jsonl")
+    return [pair for name in NOTES for pair in pairs.read_pairs(TRAINING / name)]
+
+
+def notes() -> list[dict[str, object]]:
+    return [row for name in NOTES for _, row in pairs.rows(TRAINING / name)]
+
+
+def agentic() -> list[Pair]:
+    """One pair for each skill that a long request needs."""
+    return [pair for n in range(2) for pair in pairs.read_pairs(TRAINING / f"agentic-{n}.jsonl", "agentic")]
 
 
 def test_there_are_two_thousand_requests_over_a_thousand_skills_a_tenth_not_english() -> None:
@@ -44,9 +54,23 @@ def test_no_request_names_its_skill_or_repeats_another() -> None:
     assert max(Counter(" ".join(words(p.request)) for p in asked).values()) == 1
 
 
+def test_long_requests_are_jobs_with_files_and_checks_that_do_not_name_their_skills() -> None:
+    asked = agentic()
+    texts = {p.request for p in asked}
+    assert len(texts) >= 150
+    assert len({p.skill for p in asked}) >= 250
+    lengths = sorted(len(text.split()) for text in texts)
+    assert lengths[len(lengths) // 10] >= 90
+    names = {p.skill: p.skill.split("/")[-2] if "/" in p.skill else p.skill for p in asked}
+    assert pairs.naming(asked, names) == []
+    one_each = list({p.request: p for p in asked}.values())
+    pairs.refuse_templates(one_each, {})
+    assert pairs.repeated_share(one_each) < 0.001
+
+
 def test_concept_notes_are_notes_with_problems_that_do_not_name_them() -> None:
-    rows = [row for _, row in pairs.rows(TRAINING / "concepts.jsonl")]
-    assert len({str(row["concept"]).lower() for row in rows}) == len(rows) >= 300
+    rows = notes()
+    assert len({str(row["concept"]).lower() for row in rows}) == len(rows) >= 500
     asked = concepts()
     assert max(Counter(p.request for p in asked).values()) == 1
     named = pairs.naming(asked, {pairs.concept_id(str(r["concept"])): str(r["concept"]) for r in rows})
@@ -68,7 +92,7 @@ def test_no_development_gold_is_in_training_by_name(forbidden: set[str]) -> None
     assert len(forbidden) >= 400
     used = [row for _, row in pairs.rows(TRAINING / "skills-used.jsonl")]
     assert [row["skill"] for row in used if digest(str(row["name"])) in forbidden] == []
-    rows = [row for _, row in pairs.rows(TRAINING / "concepts.jsonl")]
+    rows = notes()
     assert [row["concept"] for row in rows if digest(str(row["concept"])) in forbidden] == []
 
 
@@ -101,7 +125,7 @@ def test_hand_made_edits_change_something_and_halve_the_skills() -> None:
 
 
 def test_what_tests_or_thresholds_stand_on_is_not_trained_on() -> None:
-    asked = {" ".join(words(p.request)) for p in written() + concepts()}
+    asked = {" ".join(words(p.request)) for p in written() + concepts() + agentic()}
     for name in ("lookalikes", "needed", "needless"):
         kept = [str(row["text"]) for _, row in pairs.rows(TRAINING / f"{name}.jsonl")]
         assert not asked & {" ".join(words(text)) for text in kept}

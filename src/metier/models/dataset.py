@@ -1,7 +1,7 @@
 """From pairs to what a training run reads: documents with their views, groups, hard negatives, and the held-out part.
 
-A document is read as its body (what the paper encodes), as a card, or as the whole (what the index encodes), so that
-one encoder serves either way of indexing.
+A document is read as the index makes its vector, the unit mean of card and body, so that what is trained is what is
+ranked; for requests taken from the card (weak pairs) it is the body alone.
 """
 
 from __future__ import annotations
@@ -37,15 +37,21 @@ class Known:
     name: str
     description: str
     body: str
-    also: tuple[str, ...] = ()
-    """Further texts it may be read as, such as the same in another notation."""
+    also: tuple[tuple[str, ...], ...] = ()
+    """Further readings, such as card and body in another notation."""
 
     @property
     def views(self) -> tuple[str, ...]:
         """Body, card, whole; one text where they do not differ."""
         card = f"{self.name}: {self.description}" if self.description else self.name
         whole = f"{card}\n\n{self.body}".strip()
-        return tuple(dict.fromkeys(v for v in (self.body.strip(), card, *self.also, whole) if v))
+        return tuple(dict.fromkeys(v for v in (self.body.strip(), card, whole) if v))
+
+    @property
+    def readings(self) -> tuple[tuple[str, ...], ...]:
+        """Body alone, then card and body, then `also`; see `Corpus`."""
+        views = self.views
+        return (views[:1], (views[1], views[0]), *self.also) if len(views) > 1 else (views, *self.also)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +116,23 @@ def prepare(
     counts: dict[str, int] = {}
     dropped = len(asked) - len(usable)
     for pair, row, hard in zip(usable, gold, mined, strict=True):
+        also = tuple(place[other] for other in pair.also if other in place)
+        answers = {marks[n] for n in also}
+        hard = tuple(n for n in hard if marks[n] not in answers)
         if marks[row] in held_groups:
             if pair.source == "weak":
                 dropped += 1
             else:
-                held_out.append(Example(pair.request, row, hard[:: negatives.EACH]))  # one a kind: scored often
+                few = hard[:: negatives.EACH]  # one a kind: scored often
+                held_out.append(Example(pair.request, row, few, also=also))
+            continue
+        if any(marks[n] in held_groups for n in also):
+            dropped += 1
             continue
         fair = tuple(n for n in hard if marks[n] not in held_groups)
-        examples.append(Example(pair.request, row, fair, body_only=pair.source == "weak"))
+        examples.append(Example(pair.request, row, fair, body_only=pair.source == "weak", also=also))
         counts[pair.source] = counts.get(pair.source, 0) + 1
-    corpus = Corpus([one.views for one in known], marks)
+    corpus = Corpus([one.readings for one in known], marks)
     return Prepared(corpus, examples, held_out, counts, dropped)
 
 

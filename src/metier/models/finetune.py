@@ -194,8 +194,9 @@ def blend(base: Path, tuned: Path, share: float, into: Path) -> None:
 
 
 def _contents(corpus: Corpus, *parts: Sequence[Example]) -> Iterator[str]:
-    for views, group in zip(corpus.views, corpus.groups, strict=True):
-        yield fingerprint(*views, str(group))
+    for readings, group in zip(corpus.readings, corpus.groups, strict=True):
+        yield fingerprint(*(text for one in readings for text in (str(len(one)), *one)), str(group))
     for examples in parts:
         for example in examples:
-            yield fingerprint(example.request, str(example.document), *map(str, example.negatives))
+            also = ("also", *map(str, example.also)) if example.also else ()
+            yield fingerprint(example.request, str(example.document), *map(str, example.negatives), *also)

@@ -35,6 +35,8 @@ class Settings:
     """Share of a batch's pairs that bring their negatives along; less where compute is scarce."""
     joined: float = 0.0
     """Share of the requests that are asked together with one to three others, as agents' long tasks are."""
+    anywhere: float = 0.0
+    """Share of the requests longer than is read that are read from some other place than their beginning."""
     document_tokens: int = 256  # more is slower and worse with the embedded encoder
     request_tokens: int = 256
     seed: int = 0
@@ -57,6 +59,8 @@ class Settings:
             and 0 < self.rate < 1
             and 0 <= self.warmup < 1
             and self.negatives >= 0 <= self.hard <= 1
+            and 0 <= self.joined <= 1
+            and 0 <= self.anywhere <= 1
         ):
             raise InputError(f"train: temperature, rate, warmup or negatives out of range in {self}; see the defaults")
         return self
@@ -70,16 +74,25 @@ class Example:
     document: int
     negatives: tuple[int, ...] = ()
     body_only: bool = False
-    """Read the first view: the request was taken from what the others say (weak pairs)."""
+    """Read the body alone: the request was taken from the card (weak pairs)."""
+    also: tuple[int, ...] = ()
+    """Rows of further documents that answer it: never its negatives."""
 
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Documents by row: the texts a row may be read as (views; body first, the whole last), and the group of rows that
-    mean the same."""
+    """Documents by row: their readings, and the group of rows that mean the same.
 
-    views: Sequence[tuple[str, ...]]
+    A reading is the texts whose unit mean is the document's vector: first the body alone, then what the index makes
+    (card and body), then the same in other notations; one reading where a document has one text.
+    """
+
+    readings: Sequence[tuple[tuple[str, ...], ...]]
     groups: Sequence[int]
+
+    def indexed(self, row: int) -> tuple[str, ...]:
+        """The texts that the index would make the row's vector of."""
+        return self.readings[row][min(1, len(self.readings[row]) - 1)]
 
 
 def blocked(
@@ -107,7 +120,8 @@ def together(
     fair = [other for other in others if not other.body_only]
     picked = [fair[i] for i in draw.permutation(len(fair))[:wanted].tolist()] if not example.body_only else []
     parts = [example.request, *(other.request for other in picked)]
-    return "\n\n".join(parts[i] for i in draw.permutation(len(parts)).tolist()), [other.document for other in picked]
+    documents = [row for other in picked for row in (other.document, *other.also)]
+    return "\n\n".join(parts[i] for i in draw.permutation(len(parts)).tolist()), documents
 
 
 def mean_reciprocal_rank(scores: np.ndarray[Any, Any], gold: Sequence[int], k: int = CUTOFF) -> float:
@@ -166,6 +180,19 @@ class Learner:
             e.ids for e in self.tokenizer.encode_batch([self.prefixes.get(kind, "") + t[: limit * 16] for t in texts])
         ]
 
+    def asked(self, texts: Sequence[str], draw: np.random.Generator) -> list[list[int]]:
+        """Token ids of requests; of those too long, `Settings.anywhere` are read from a place drawn at random."""
+        limit = self.settings.request_tokens
+        self.tokenizer.no_truncation()
+        whole = [e.ids for e in self.tokenizer.encode_batch([self.prefixes.get("query", "") + t for t in texts])]
+        out = []
+        for ids in whole:
+            spare = len(ids) - limit
+            wanted, place = draw.random() < self.settings.anywhere, draw.random()  # as many draws whatever is read
+            start = 1 + round(place * spare) if spare > 0 and wanted else 1
+            out.append([ids[0], *ids[start : start + limit - 2], ids[-1]] if spare > 0 else ids)
+        return out
+
     def embed(self, tokens: Sequence[Sequence[int]]) -> Any:
         """Unit vectors (n, dim) of token rows, with gradients where they are on; padding never reaches a vector."""
         torch = self.torch
@@ -206,7 +233,7 @@ class Learner:
         torch, settings = self.torch, self.settings
         draw = np.random.default_rng((settings.seed, 1, number))
         own = [e.document for e in batch]
-        held = {corpus.groups[d] for d in own}
+        held = {corpus.groups[d] for e in batch for d in (e.document, *e.also)}
         extra: dict[int, None] = {}
         for example in batch[: round(settings.hard * len(batch))]:
             taken = draw.permutation(len(example.negatives))[: settings.negatives].tolist()
@@ -214,22 +241,33 @@ class Learner:
                 dict.fromkeys(example.negatives[i] for i in taken if corpus.groups[example.negatives[i]] not in held)
             )
         columns = own + list(extra)
-        read = [corpus.views[d][int(draw.integers(len(corpus.views[d])))] for d in columns]
+        plain = [e.body_only for e in batch] + [False] * len(extra)
+        read = [_read(corpus.readings[d], draw, body) for d, body in zip(columns, plain, strict=True)]
         asked = [together(e, others, draw, settings.joined) for e in batch]
-        tokens = self.tokens([text for text, _ in asked], "query") + self.tokens(read, "document")
-        rows = blocked(own, columns, corpus.groups, [{corpus.groups[d] for d in more} for _, more in asked])
+        tokens = self.asked([text for text, _ in asked], draw)
+        tokens += self.tokens([text for texts in read for text in texts], "document")
+        answers = [[*e.also, *more] for e, (_, more) in zip(batch, asked, strict=True)]
+        rows = blocked(own, columns, corpus.groups, [{corpus.groups[d] for d in more} for more in answers])
         stop = torch.from_numpy(rows).to(self.device)
+        parts = [len(texts) for texts in read]
         self.model.train()
         optimiser.zero_grad(set_to_none=True)
         if settings.micro:
-            loss = self._cached(tokens, len(batch), stop)
+            loss = self._cached(tokens, len(batch), parts, stop)
         else:
             vectors = self._whole(tokens)
-            loss = self.loss(vectors[: len(batch)], vectors[len(batch) :], stop)
+            loss = self.loss(vectors[: len(batch)], self.pooled(vectors[len(batch) :], parts), stop)
             loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         optimiser.step()
         return float(loss.detach())
+
+    def pooled(self, vectors: Any, parts: Sequence[int]) -> Any:
+        """Unit means of consecutive rows, `parts` of them each."""
+        torch = self.torch
+        owner = torch.tensor(np.repeat(np.arange(len(parts)), parts), device=vectors.device)
+        sums = torch.zeros((len(parts), vectors.shape[1]), device=vectors.device).index_add(0, owner, vectors)
+        return torch.nn.functional.normalize(sums, dim=-1)
 
     def _whole(self, tokens: Sequence[Sequence[int]]) -> Any:
         """All vectors in order, encoded in runs of like length (a quarter of the texts each)."""
@@ -238,7 +276,7 @@ class Learner:
         back = self.torch.tensor(np.argsort([row for run in runs for row in run]), device=parts.device)
         return parts[back]
 
-    def _cached(self, tokens: Sequence[Sequence[int]], requests: int, stop: Any) -> Any:
+    def _cached(self, tokens: Sequence[Sequence[int]], requests: int, counts: Sequence[int], stop: Any) -> Any:
         """The loss of the whole batch with gradients accumulated run by run (gradient caching, GradCache)."""
         torch = self.torch
         runs = self.spread(tokens, self.settings.micro)
@@ -246,7 +284,7 @@ class Learner:
         with torch.no_grad():
             parts = torch.cat([self.embed([tokens[row] for row in run]) for run in runs])
         vectors = parts[torch.tensor(np.argsort(order), device=parts.device)].requires_grad_()
-        loss = self.loss(vectors[:requests], vectors[requests:], stop)
+        loss = self.loss(vectors[:requests], self.pooled(vectors[requests:], counts), stop)
         loss.backward()
         for run in runs:
             again = self.embed([tokens[row] for row in run])
@@ -275,14 +313,17 @@ def held_out_score(
     corpus: Corpus,
     examples: Sequence[Example],
 ) -> float:
-    """MRR@10 in percent over the held-out documents (last view) and the negatives of their requests."""
+    """MRR@10 in percent over the held-out documents, as the index makes them, and the negatives of their requests."""
     rows = list(dict.fromkeys([e.document for e in examples] + [n for e in examples for n in e.negatives]))
     place = {row: n for n, row in enumerate(rows)}
-    documents = encode([corpus.views[row][-1] for row in rows], "document")
+    read = [corpus.indexed(row) for row in rows]
+    texts = encode([text for one in read for text in one], "document")
+    documents = np.add.reduceat(texts, np.cumsum([0, *(len(one) for one in read[:-1])]), axis=0)
+    documents /= np.linalg.norm(documents, axis=1, keepdims=True)
     scores = encode([e.request for e in examples], "query") @ documents.T
     groups = np.array([corpus.groups[row] for row in rows])
     for n, example in enumerate(examples):  # a twin of the gold is no competitor
-        twins = groups == corpus.groups[example.document]
+        twins = np.isin(groups, [corpus.groups[row] for row in (example.document, *example.also)])
         twins[place[example.document]] = False
         scores[n, twins] = -np.inf
     return mean_reciprocal_rank(scores, [place[e.document] for e in examples])
@@ -305,7 +346,7 @@ def _prefixes(base: Path) -> dict[str, str]:
     return {kind: str(stated.get(kind) or "") for kind in ("query", "document")}
 
 
-def _read(views: tuple[str, ...], draw: np.random.Generator, plain: bool) -> str:
-    """The view that is read this time; one draw whatever comes of it, so that the plan stays the same."""
-    at = int(draw.integers(len(views)))
-    return views[0] if plain else views[at]
+def _read(readings: tuple[tuple[str, ...], ...], draw: np.random.Generator, body: bool) -> tuple[str, ...]:
+    """The reading of a document this time; one draw whatever comes of it, so that the plan stays the same."""
+    at = int(draw.integers(max(1, len(readings) - 1)))
+    return readings[0] if body or len(readings) == 1 else readings[1 + at]

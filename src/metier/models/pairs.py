@@ -23,7 +23,7 @@ from metier.text import one_line, words
 if TYPE_CHECKING:
     from metier.types import Vectors
 
-Source = Literal["written", "weak", "concept", "expand"]
+Source = Literal["written", "weak", "concept", "expand", "agentic"]
 
 SAME_TEXT = 0.6  # SkillRouter: bodies whose word trigrams overlap more (Jaccard) are one skill
 SAME_VECTOR = 0.92  # SkillRouter: so are bodies with a cosine above it
@@ -55,21 +55,29 @@ class Pair:
     skill: str
     source: Source
     lang: str = "en"
+    also: tuple[str, ...] = ()
+    """Ids of further skills that the same request needs: no negatives of it."""
 
 
 def read_pairs(path: Path, source: Source = "written") -> list[Pair]:
-    """The pairs of a JSONL file: `{skill, text, lang?}` a line, or `{concept, note, questions}`.
+    """The pairs of a JSONL file: `{skill, text, lang?}` or `{skills, text, lang?}` a line (one pair a skill), or
+    `{concept, note, questions}`.
 
     Raises `InputError` with the line.
     """
     pairs: list[Pair] = []
     for number, row in rows(path):
-        concept, questions, skill, text = (row.get(key) for key in ("concept", "questions", "skill", "text"))
+        concept, questions, skill, skills, text = (
+            row.get(key) for key in ("concept", "questions", "skill", "skills", "text")
+        )
         lang = str(row.get("lang") or "en")
         if isinstance(concept, str) and isinstance(questions, list):
             pairs += [Pair(str(question), concept_id(concept), "concept", lang) for question in questions]
         elif isinstance(skill, str) and isinstance(text, str):
             pairs.append(Pair(text, skill, source, lang))
+        elif isinstance(skills, list) and skills and isinstance(text, str):
+            ids = [str(one) for one in skills]
+            pairs += [Pair(text, one, source, lang, tuple(o for o in ids if o != one)) for one in ids]
         else:
             raise InputError(f"{path}:{number}: neither skill and text nor concept and questions; write one of the two")
     return pairs
