@@ -25,6 +25,12 @@ from metier.types import Event, Route
 BUSY_SECONDS = 10.0
 """How long a writer waits for another before it gives up; appends take milliseconds."""
 RETRY_SECONDS = 0.005
+OWNER = "OWNER"
+"""A file in a folder that is being written, locked by who writes it: the lock ends with the process."""
+YOUNG_SECONDS = 60.0
+"""A folder younger than this may not have got its owner's lock yet."""
+ABANDONED_SECONDS = 3600.0
+"""A half-written folder without an owner's file, or where locks cannot be asked, is left alone for this long."""
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -272,3 +278,40 @@ def fact(store: Store, key: str, default: Any = None) -> Any:
     """The value kept under `key`, or `default`."""
     found = store.rows("SELECT value FROM facts WHERE key = ?", (key,))
     return json.loads(found[0]["value"]) if found else default
+
+
+# ------------------------------------------------------------------------------------------- folders being written
+
+
+def claim(folder: Path) -> int:
+    """A descriptor; until it is closed, by us or by our death, `abandoned` says no of this folder."""
+    held = os.open(folder / OWNER, os.O_CREAT | os.O_RDWR, 0o600)
+    with suppress(ImportError, OSError):  # without locks, age decides
+        import fcntl
+
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return held
+
+
+def abandoned(folder: Path) -> bool:
+    """Whether who began to write the folder is gone."""
+    try:
+        age = time.time() - folder.stat().st_mtime
+        if age < YOUNG_SECONDS:
+            return False
+        held = os.open(folder / OWNER, os.O_RDWR)
+    except FileNotFoundError:
+        return folder.is_dir() and age > ABANDONED_SECONDS
+    except OSError:
+        return False
+    try:
+        import fcntl
+
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:
+        return age > ABANDONED_SECONDS
+    except OSError:  # somebody writes there
+        return False
+    finally:
+        os.close(held)
+    return True

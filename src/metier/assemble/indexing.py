@@ -138,6 +138,10 @@ def build_generation(
         unfinished.pop_all()
     if final is None:  # another process made a whole one meanwhile: words alone do not replace it
         return _built(library, change, 0, _name(encoder), (view.current() or part).name, began)
+    if view.spool.is_dir():  # of JSONL libraries alone
+        from metier.library import rows
+
+        rows.sweep(view.spool, rows.spools([*library.skills, *(earlier.skills if earlier else ())]))
     mark = source.written.mark if encoder is not None else ""
     view.note(at=time.time(), seconds=took, written=mark, failed=None)
     return _built(library, change, made.encoded, _name(encoder), final.name, began)

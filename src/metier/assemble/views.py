@@ -17,12 +17,11 @@ from typing import Any
 
 from metier.errors import IndexProblem, StoreError
 from metier.late import dataclass
+from metier.store import ABANDONED_SECONDS, OWNER, abandoned, claim
 from metier.text import fingerprint
 
 KEPT = 2
 """Generations kept: the current one, and the one that slower readers may still hold open."""
-ABANDONED_SECONDS = 3600.0
-"""A half-written generation older than this belonged to an indexer that died."""
 SWITCH_SECONDS = 10.0
 """How long a finished generation waits for another that is being put in place."""
 WHOLE = "WHOLE"
@@ -31,6 +30,10 @@ NUMBERS = ("at", "seconds", "asked")
 """Facts that are numbers, or the file that holds them is none of ours."""
 LOCK_SECONDS = 600.0
 """How long one indexer waits for another on the same view."""
+
+
+_CLAIMS: dict[Path, int] = {}
+"""Generations that this process is writing, and the locks that say so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,7 @@ class View:
         fresh = self.folder / f"{name}.part"
         try:
             fresh.mkdir(parents=True, mode=0o700)
+            _CLAIMS[fresh] = claim(fresh)
         except OSError as error:
             raise IndexProblem(
                 f"{fresh}: cannot be made ({error.strerror}); free space, make the folder writable, or set METIER_HOME"
@@ -100,6 +104,7 @@ class View:
         """Nothing is left of a generation that was not finished."""
         import shutil
 
+        _let_go(part)
         shutil.rmtree(part, ignore_errors=True)
 
     def switch(self, part: Path, *, whole: bool = True, after: Path | None = None) -> Path | None:
@@ -116,6 +121,7 @@ class View:
                 if not whole and self.current() not in (None, after):
                     self.drop(part)
                     return None
+                _let_go(part)
                 part.rename(final)
                 _replace(self.folder / "CURRENT", final.name)
         except OSError as error:
@@ -133,10 +139,13 @@ class View:
 
         for path in old:
             shutil.rmtree(path, ignore_errors=True)
-        for path in (*self.folder.glob("*.part"), *self.folder.glob("CURRENT.*"), *self.folder.glob("facts.json.*")):
+        for path in self.folder.glob("*.part"):
+            if abandoned(path):
+                shutil.rmtree(path, ignore_errors=True)
+        for path in (*self.folder.glob("CURRENT.*"), *self.folder.glob("facts.json.*")):
             with suppress(OSError):
                 if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
-                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+                    path.unlink()
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -205,6 +214,15 @@ def writable(home: Path) -> bool:
             return True
     except OSError:
         return False
+
+
+def _let_go(part: Path) -> None:
+    """The generation is finished or given up: it is nobody's."""
+    held = _CLAIMS.pop(part, None)
+    if held is not None:
+        with suppress(OSError):
+            (part / OWNER).unlink()
+        os.close(held)
 
 
 def _replace(path: Path, text: str) -> None:

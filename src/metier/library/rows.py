@@ -25,8 +25,10 @@ import numpy as np
 
 from metier.errors import LibraryError
 from metier.library import skillmd
+from metier.library.folder import row_of
+from metier.store import OWNER, abandoned, claim
 from metier.text import fingerprint
-from metier.types import Problem
+from metier.types import Problem, Skill
 
 SUFFIXES = (".jsonl", ".ndjson", ".jsonl.gz", ".jsonl.xz", ".ndjson.gz", ".ndjson.xz")
 """Names of files that are libraries."""
@@ -35,6 +37,8 @@ LINE = 64 << 20
 _ID, _BODY = ("id", "skill_id", "name"), ("body", "content", "text")
 _OF_FOLDERS = ("name-characters", "name-too-long")
 """Faults of a folder's name: a row has none, and its name is a title."""
+UNFINISHED = ".spool-"
+"""What the name of a spool begins with while it is written."""
 _TABLE = np.dtype([("key", "<u8"), ("offset", "<u8"), ("length", "<u4")])
 
 
@@ -164,7 +168,8 @@ class Spool:
     def __init__(self, folder: Path, path: str, stamp: str) -> None:
         self.final = folder / spool_name(path, stamp)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.work = Path(tempfile.mkdtemp(prefix=".spool-", dir=folder))
+        self.work = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder))
+        self.owner = claim(self.work)
         self.file = (self.work / "bodies").open("wb")
         self.table: list[tuple[int, int, int]] = []
         self.at = 0
@@ -176,6 +181,7 @@ class Spool:
         with suppress(OSError):  # what it still held does not fit a full disk, and is thrown away
             self.file.close()
         shutil.rmtree(self.work, ignore_errors=True)
+        os.close(self.owner)
 
     def add(self, row_id: str, body: str) -> None:
         """The body can be found by the row's id."""
@@ -194,6 +200,7 @@ class Spool:
             file.write(table.tobytes())
             file.flush()
             os.fsync(file.fileno())
+        (self.work / OWNER).unlink()
         try:
             self.work.rename(self.final)
         except OSError:
@@ -222,12 +229,29 @@ def body(folder: Path, path: str, stamp: str, row_id: str) -> str | None:
 
 
 def sweep(folder: Path, keep: Iterable[tuple[str, str]]) -> None:
-    """Only the spools of the (file, stamp) pairs in `keep` are left; those that cannot be removed stay."""
+    """Only the spools of the (file, stamp) pairs in `keep` are left, and those that a living process is writing.
+
+    What cannot be removed stays.
+    """
     names = {spool_name(path, stamp) for path, stamp in keep}
     if folder.is_dir():
         for each in folder.iterdir():
-            if each.is_dir() and each.name not in names and not each.name.startswith("."):
+            finished = not each.name.startswith(".")
+            if each.name in names or not each.is_dir():
+                continue
+            if finished or (each.name.startswith(UNFINISHED) and abandoned(each)):
                 shutil.rmtree(each, ignore_errors=True)
+
+
+def spools(skills: Iterable[Skill]) -> set[tuple[str, str]]:
+    """The (file, stamp) pairs whose spools hold the bodies of these skills."""
+    found: set[tuple[str, str]] = set()
+    for skill in skills:
+        for address, stamp in zip(skill.addresses, skill.stamp.split(","), strict=False):
+            row = row_of(address)
+            if row is not None:
+                found.add((row[0], stamp))
+    return found
 
 
 def _key(row_id: str) -> int:
