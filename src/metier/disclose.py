@@ -7,14 +7,13 @@ out instead, and the evidence says so. Text from a skill is third-party content:
 
 from __future__ import annotations
 
-import hashlib
 import json
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from pathlib import PurePath
 
 from metier.errors import MetierError
+from metier.hashing import sha256
 from metier.late import dataclass
 from metier.text import count_tokens, one_line, printable, visible
 from metier.types import Candidate, Evidence, Route, Skill, Slate
@@ -196,8 +195,7 @@ def how_to_load(skill: Skill, host: str) -> str:
 
 def _word(text: str) -> str:
     """The text as one word of a shell, always quoted: folders are named by strangers, and agents run what they read."""
-    quoted = shlex.quote(text)
-    return quoted if quoted.startswith("'") else f"'{quoted}'"
+    return "'" + text.replace("'", "'\"'\"'") + "'"
 
 
 def fenced(skill: Skill, text: str, *, nonce: str, what: str = "SKILL.md") -> str:
@@ -206,7 +204,7 @@ def fenced(skill: Skill, text: str, *, nonce: str, what: str = "SKILL.md") -> st
     The mark depends on `nonce` (the route's id, unknown when the skill was written). Terminal escapes and invisible
     reordering characters are removed: they could hide text from a person who reads along.
     """
-    mark = hashlib.sha256(f"{nonce}\0{skill.id}\0{skill.digest}".encode("utf-8", "replace")).hexdigest()[:8]
+    mark = sha256(f"{nonce}\0{skill.id}\0{skill.digest}".encode("utf-8", "replace")).hexdigest()[:8]
     origin = f"third-party text from {visible(skill.id)} · sha256 {skill.digest[:DIGEST_SHOWN]}"
     label = f"{one_line(skill.name, 64)} · {visible(what)} · {origin}"
     where = visible(skill.addresses[0]) if skill.addresses and "#" not in skill.addresses[0] else None

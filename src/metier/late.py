@@ -56,14 +56,14 @@ else:
             for name in (*late, *_DESCRIBED):
                 if name in vars(whole):
                     setattr(cls, name, vars(whole)[name])
-            cls.__signature__ = _signature(whole)
 
         if "__init__" not in written:
             cls.__init__ = _first(cls, "__init__", lambda: setattr(cls, "__init__", _init(names, written, frozen)))
         for name in late:
             setattr(cls, name, _first(cls, name, rest))
-        for name in (*_DESCRIBED, "__signature__"):
+        for name in _DESCRIBED:
             setattr(cls, name, _Told(name, rest))
+        cls.__signature__ = _Told("__signature__", lambda: setattr(cls, "__signature__", _signature(cls, written)))
         return cls
 
     _DESCRIBED = ("__dataclass_fields__", "__dataclass_params__", "__match_args__", "__replace__")
@@ -117,10 +117,10 @@ else:
                 raise AttributeError(self.name)
             return found
 
-    def _signature(whole):
+    def _signature(cls, written):
         import inspect
 
-        return inspect.signature(whole)
+        return inspect.signature(_whole(type(cls.__name__, (), dict(written))))
 
     def _not_set(self, name, value):
         raise FrozenInstanceError(f"cannot assign to field {name!r}")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import unicodedata
 from collections.abc import Iterator
 
+from metier.hashing import sha256
 from metier.late import pattern
 
 _WORD = pattern(r"[^\W_]+")
@@ -46,7 +46,7 @@ def _bigrams(word: str) -> Iterator[str]:
 
 def fingerprint(*parts: str | bytes) -> str:
     """sha256 (hex) of the parts, each preceded by its length, so that moving a boundary changes it."""
-    digest = hashlib.sha256()
+    digest = sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
         digest.update(len(data).to_bytes(8, "little"))

@@ -7,7 +7,7 @@ One value flows: a `Task` becomes a `Slate` of `Candidate`s, each stage adds `Ev
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from metier.late import dataclass
@@ -187,7 +187,7 @@ class Candidate:
 
     def found(self, evidence: Evidence, *, score: float | None = None) -> Candidate:
         """The same candidate with one more piece of evidence, and its new score if there is one."""
-        return replace(self, evidence=(*self.evidence, evidence), score=self.score if score is None else score)
+        return Candidate(self.skill, self.score if score is None else score, (*self.evidence, evidence), self.verdict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -273,18 +273,22 @@ def test_a_spool_that_does_not_fit_the_disk_leaves_nothing_there(tmp_path: Path)
 
 
 @posix
-def test_an_interrupt_while_the_command_is_still_being_imported_shows_no_traceback(tmp_path: Path) -> None:
-    told = """
+@pytest.mark.parametrize(("module", "code"), [("metier.errors", -2), ("metier.assemble.settings", 130)])
+def test_an_interrupt_while_the_command_is_still_being_imported_shows_no_traceback(
+    tmp_path: Path, module: str, code: int
+) -> None:
+    told = f"""
 import os, signal, sys
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
-        if name == "metier.assemble.settings":
+        if name == {module!r}:
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupt())
 import metier.edge.cli.main
+metier.edge.cli.main.run(["config", "--home", {str(tmp_path)!r}])
 """
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, timeout=60, check=False)
-    assert done.returncode == -2 and done.stderr == b""
+    assert done.returncode == code and b"Traceback" not in done.stderr and not done.stdout
 
 
 def test_an_encoder_whose_folder_is_gone_since_indexing_costs_the_meaning_and_not_the_answer(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ is there: no vectors yet → words alone; no writable home → a temporary one; 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -318,6 +317,8 @@ class Workshop:
         command += [f"--home={self.home}", f"--set=encoder={self.config.encoder}", f"--set=host={self.config.host}"]
         command += [f"--set=llm.model={self.config.llm}"] if self.config.llm else []
         self.view.note(at=time.time())
+        import subprocess
+
         subprocess.Popen(
             command, cwd=self.cwd, start_new_session=True, close_fds=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from metier.errors import BankError
-from metier.gate.pairs import VECTOR, Pairs, Tally, read
+from metier.gate.pairs import VECTOR, Pairs, Tally, nothing, read
 from metier.gate.rows import Row, bundle, check, members, ordered, row_key, task_of
 from metier.store import Store
 from metier.types import Encoder, Outcome
@@ -36,6 +36,8 @@ class Bank:
         self._pairs: dict[tuple[str, str, str], tuple[Pairs, Tally]] = {}
         self._seen = (0, "")
         self._ids: dict[str, tuple[str, ...]] = {}
+        self._tried: dict[str, frozenset[str]] = {}
+        self._nothing: tuple[Pairs, Tally] | None = None
 
     def __repr__(self) -> str:
         return f"Bank({str(self.store.path)!r})"
@@ -54,6 +56,7 @@ class Bank:
         for row in rows:
             check(row)
         new = 0
+        self._tried.clear()
         with self.store.transaction() as c:
             known: dict[str, int] = {}
             for row in rows:
@@ -136,6 +139,7 @@ class Bank:
                     if (key[0], key[1]) in touched or (key[0], "") in touched:
                         del self._pairs[key]
             self._ids.clear()
+            self._tried.clear()
             self._seen = (now["n"], now["v"])
 
     @property
@@ -147,7 +151,8 @@ class Bank:
         """Ids of the skills with rows of their own on that stack, as of the last `refresh`."""
         held = self._ids.get(stack)
         if held is None:
-            held = tuple(each[0] for each in self.skills(stack) if len(each) == 1)
+            each = sorted(members(name) for name in self._with_rows(stack) if name)
+            held = tuple(one[0] for one in each if len(one) == 1)
             self._ids[stack] = held
         return held
 
@@ -165,8 +170,19 @@ class Bank:
         held = self._pairs.get(key)
         if held is None:
             with self._lock:
+                if skill not in self._with_rows(stack):
+                    self._nothing = self._nothing or nothing(self.store)
+                    return self._nothing
                 held = self._pairs.get(key) or read(self.store, *key)
                 self._pairs[key] = held
+        return held
+
+    def _with_rows(self, stack: str) -> frozenset[str]:
+        """Stored names of what has a row on that stack: most candidates have none, and cost no look."""
+        held = self._tried.get(stack)
+        if held is None:
+            rows = self.store.rows("SELECT DISTINCT skill FROM outcomes WHERE stack = ?", (stack,))
+            held = self._tried[stack] = frozenset(row["skill"] for row in rows)
         return held
 
     def stacks(self) -> list[str]:

@@ -9,7 +9,6 @@ asked (rule 3.12). Order and scores are kept: the gate judges, it does not rank.
 
 from __future__ import annotations
 
-import hashlib
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import field, replace
@@ -25,6 +24,7 @@ from metier.gate.pairs import Pairs, Tally, joined
 from metier.gate.rows import bundle
 from metier.gate.runnable import Finding, Runnable
 from metier.gate.thresholds import eta_for, token_price
+from metier.hashing import sha256
 from metier.late import dataclass
 from metier.text import one_line
 from metier.types import (
@@ -198,7 +198,7 @@ class Gate:
 
     def _explored(self, verdict: Verdict, slate_id: str, skill_id: str) -> Verdict:
         """A fixed share of loads is withheld, by a hash, so that what happens without the skill is seen (3.4a)."""
-        drawn = hashlib.sha256(f"{self.seed}\0{slate_id}\0{skill_id}".encode()).digest()[:8]
+        drawn = sha256(f"{self.seed}\0{slate_id}\0{skill_id}".encode()).digest()[:8]
         if int.from_bytes(drawn, "big") / 2**64 < self.explore:
             return replace(verdict, level="skip", reason="explore", propensity=self.explore)
         return replace(verdict, propensity=1.0 - self.explore)

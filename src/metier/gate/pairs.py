@@ -146,6 +146,11 @@ def read(store: Store, stack: str, skill: str, encoder: str) -> tuple[Pairs, Tal
     return _arrays(store, sorted(kept, key=_age), stack, skill, encoder), tally
 
 
+def nothing(store: Store) -> tuple[Pairs, Tally]:
+    """What `read` gives for a skill without a row."""
+    return _arrays(store, (), "", "", ""), Tally()
+
+
 def _age(pair: tuple[int, str, _Arm | None, _Arm]) -> int:
     without, used = pair[2], pair[3]
     return used.first if without is None else min(without.first, used.first)

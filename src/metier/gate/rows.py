@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-import uuid
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
@@ -87,7 +87,7 @@ def row_key(row: Row) -> str:
     """The given key; else the route's, so that recording twice is recording once; else a fresh one."""
     if row.key is not None:
         return row.key
-    return content_key(row) if row.outcome.route is not None else uuid.uuid4().hex
+    return content_key(row) if row.outcome.route is not None else os.urandom(16).hex()
 
 
 def content_key(row: Row, *parts: str) -> str:

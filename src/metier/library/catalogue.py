@@ -9,10 +9,8 @@ latest when the record is decoded. Nothing is pickled.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metier.errors import IndexProblem, LibraryError
+from metier.hashing import blake2b
 from metier.library.folder import row_of
 from metier.types import Library, Problem, Requirement, Shadowed, Skill
 
@@ -239,11 +238,13 @@ def _keys(skill: Skill) -> Iterator[int]:
 
 
 def _hash(text: str) -> int:
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
 
 def _save(head: bytes, sections: Mapping[str, bytes], place: Mapping[str, Sequence[Any]], path: Path) -> None:
+    import tempfile
+
     temporary = ""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

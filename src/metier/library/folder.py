@@ -9,7 +9,6 @@ counts as the text of its target and is never followed, so a digest never leaves
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import stat as _stat
@@ -17,6 +16,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from metier.hashing import blake2b, sha256
 from metier.late import dataclass, pattern
 
 SKIP = frozenset((".git", "node_modules", ".venv", "__pycache__"))
@@ -75,7 +75,7 @@ def stamp(entries: list[Stat], now: float) -> str:
     """The cheap signature of a folder's files; `now` is when they were stat-ed, in seconds since the epoch."""
     entries.sort()
     newest = max((each[4] for each in entries), default=0)
-    text = hashlib.blake2b(repr(entries).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    text = blake2b(repr(entries).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
     return text + MARK if newest >= (now - RACY) * 1e9 else text
 
 
@@ -141,21 +141,21 @@ def contents(folder: str, limit: int) -> Contents:
             kind, digest = "unread", ""
             unread.append(path)
         lines.append(f"{kind} {path}\0{digest}\n")
-    whole = hashlib.sha256("".join(sorted(lines)).encode("utf-8", "surrogatepass")).hexdigest()
+    whole = sha256("".join(sorted(lines)).encode("utf-8", "surrogatepass")).hexdigest()
     files = tuple(sorted(path for path in found if path != name))
     return Contents(whole, data, files, tuple(sorted(unread)), signed)
 
 
 def _hashed(each: os.DirEntry[str], data: bytes | None) -> tuple[str, str]:
     if data is None and each.is_symlink():
-        return "link", hashlib.sha256(str(Path(each.path).readlink()).encode("utf-8", "surrogatepass")).hexdigest()
+        return "link", sha256(str(Path(each.path).readlink()).encode("utf-8", "surrogatepass")).hexdigest()
     status = each.stat(follow_symlinks=data is not None)
     kind = "exec" if status.st_mode & 0o111 else "file"
     if data is not None:
-        return kind, hashlib.sha256(data).hexdigest()
+        return kind, sha256(data).hexdigest()
     if not _stat.S_ISREG(status.st_mode):
         return "other", ""
-    total = hashlib.sha256()
+    total = sha256()
     with Path(each.path).open("rb") as file:
         while chunk := file.read(_CHUNK):
             total.update(chunk)

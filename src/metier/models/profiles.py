@@ -5,7 +5,6 @@ Models that live on a hub or behind an endpoint get theirs from `recipes.py`, by
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, fields
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from metier.errors import EncoderError
+from metier.hashing import sha256
 from metier.late import dataclass
 from metier.types import Profile
 
@@ -68,9 +68,9 @@ def write_profile(folder: Path, profile: Profile, network: Network | None = None
 
 def folder_digest(folder: Path, profile: Profile) -> str:
     """Eight hex digits over all that decides a vector: weights, tokenizer, length and prefixes (nothing fitted)."""
-    digest = hashlib.sha256()
+    digest = sha256()
     for name in ("model.onnx", "tokenizer.json"):
-        digest.update(hashlib.sha256((folder / name).read_bytes()).digest())
+        digest.update(sha256((folder / name).read_bytes()).digest())
     digest.update(f"{profile.max_tokens}\0{profile.query_prefix}\0{profile.document_prefix}".encode())
     return digest.hexdigest()[:8]
 

@@ -111,6 +111,9 @@ def _varint(data: mmap.mmap, at: int) -> tuple[int, int]:
 
 
 def _varints(data: mmap.mmap, at: int, end: int) -> list[int]:
+    plain = data[at:end]
+    if plain.isascii():  # every number has one byte, as in 20,000 zero points that are zero
+        return list(plain)
     values = []
     while at < end:
         value, at = _varint(data, at)

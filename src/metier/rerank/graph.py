@@ -11,15 +11,17 @@ reaches. A graph is plain data: it goes to JSON and GraphML and comes back.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, cast, get_args
-from xml.etree import ElementTree
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from metier.errors import InputError
+from metier.hashing import blake2b
 from metier.late import dataclass
+
+if TYPE_CHECKING:
+    from xml.etree import ElementTree
 
 NodeType = Literal["capability", "method", "artifact", "constraint"]
 Relation = Literal["provides", "part_of", "implemented_by", "requires", "produces", "uses", "subject_to"]
@@ -88,7 +90,7 @@ class SkillGraph:
 
 def node_id(kind: NodeType, text: str) -> str:
     """Stable id of a node: its type's letter and a hash of its text, so that a correction survives re-extraction."""
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
     return f"{kind[0] if kind != 'constraint' else 'k'}{digest}"
 
 
@@ -168,6 +170,8 @@ def to_json(graphs: Iterable[SkillGraph]) -> str:
 
 def to_graphml(graphs: Sequence[SkillGraph]) -> str:
     """All graphs as one GraphML document; nodes that share a canonical id are one node of the shared layer."""
+    from xml.etree import ElementTree
+
     root = ElementTree.Element("graphml", xmlns="http://graphml.graphdrawing.org/xmlns")
     for owner, fields in (("node", ("type", "text", "layer", "reliability")), ("edge", ("relation", "reliability"))):
         for name in fields:
@@ -192,6 +196,8 @@ def to_graphml(graphs: Sequence[SkillGraph]) -> str:
 
 
 def _draw_node(drawing: ElementTree.Element, name: str, values: Mapping[str, str], seen: set[str]) -> None:
+    from xml.etree import ElementTree
+
     if name not in seen:
         seen.add(name)
         _data(ElementTree.SubElement(drawing, "node", id=name), "node", values)
@@ -202,6 +208,8 @@ _UNWRITABLE = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF, 
 
 
 def _data(element: ElementTree.Element, owner: str, values: Mapping[str, str]) -> None:
+    from xml.etree import ElementTree
+
     for name, value in values.items():
         ElementTree.SubElement(element, "data", key=f"{owner}-{name}").text = value.translate(_UNWRITABLE)
 

@@ -11,7 +11,6 @@ row is several times faster than scattering its postings.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metier.errors import IndexProblem
+from metier.hashing import blake2b
 from metier.late import dataclass
 from metier.retrieve.background import STOP_WORDS
 
@@ -33,7 +33,7 @@ Scores = NDArray[np.float32]
 
 def term_hash(word: str) -> int:
     """64 bits of blake2b: two of a million words collide with probability 3e-8."""
-    return int.from_bytes(hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+    return int.from_bytes(blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
 def term_hashes(words: Iterable[str]) -> Hashes:

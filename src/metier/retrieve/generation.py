@@ -6,7 +6,6 @@ each time, the manifest against its own checksum, and every byte by `verify`. Ar
 
 from __future__ import annotations
 
-import hashlib
 import json
 import mmap
 import os
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metier.errors import IndexProblem
+from metier.hashing import sha256
 
 FORMAT = 1
 """Raised whenever an older reader would misread the files."""
@@ -53,7 +53,7 @@ class Writer:
         if name not in self._files:
             path = self.folder / f"{name}.bin"
             path.unlink(missing_ok=True)  # it may be a hard link into an older generation
-            self._files[name] = (path.open("wb"), hashlib.sha256(), array.dtype.str, array.shape[1:])
+            self._files[name] = (path.open("wb"), sha256(), array.dtype.str, array.shape[1:])
             self._rows[name] = 0
         handle, digest, _, _ = self._files[name]
         data = np.ascontiguousarray(array).data.cast("B") if array.size else b""
@@ -91,7 +91,7 @@ def write_manifest(folder: Path, facts: Mapping[str, Any]) -> None:
 
 
 def _checksum(facts: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(facts, sort_keys=True, ensure_ascii=False).encode("utf-8")).hexdigest()
+    return sha256(json.dumps(facts, sort_keys=True, ensure_ascii=False).encode("utf-8")).hexdigest()
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def verify(folder: Path) -> None:
     """Every byte of the index is as it was written. Raises IndexProblem naming the first file that is not."""
     for name, entry in read_manifest(folder)["files"].items():
         path = folder / f"{name}.bin"
-        digest = hashlib.sha256()
+        digest = sha256()
         try:
             with path.open("rb") as handle:
                 while block := handle.read(1 << 20):

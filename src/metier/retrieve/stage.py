@@ -41,6 +41,8 @@ REQUEST_TAIL = 8_192
 
 EXACT_DIGITS = 9
 """Digits of a dense score: float64 sums agree far beyond them, in whatever order they were added."""
+EXACT_ROWS = 128
+"""Rows taken to float64 at once: 0.4 MB, which the processor's cache holds."""
 
 Channels = Literal["fused", "dense", "lexical", "ranks"]
 Scores = NDArray[np.float32]
@@ -250,11 +252,10 @@ class _Asked:
         penalty = self._penalty(rows, dense_here)
         score = score - penalty
         lead = float(score.max() - score.min()) + NAMED_LEAD if len(score) else 0.0
-        for place, row in enumerate(rows.tolist()):
-            if row in self.named.asked:
-                score[place] += lead
-            else:
-                score[place] += self.named.bonus(row)[0]
+        for row in {**self.named.asked, **self.named.parts, **self.named.plain}:
+            place = int(np.searchsorted(rows, row))
+            if place < len(rows) and rows[place] == row:
+                score[place] += lead if row in self.named.asked else self.named.bonus(row)[0]
 
         def say(place: int) -> tuple[dict[str, object], str]:
             row = int(rows[place])
@@ -280,7 +281,10 @@ class _Asked:
         """The dense channel of a few rows in float64, so that equal vectors score equal wherever they lie."""
         if self.dense is None or self.query is None or self.index.vectors is None:
             return np.zeros(len(rows))
-        here = self.index.vectors[rows].astype(np.float64) @ self.query.astype(np.float64)
+        query, here = self.query.astype(np.float64), np.empty(len(rows))
+        for start in range(0, len(rows), EXACT_ROWS):
+            some = rows[start : start + EXACT_ROWS]
+            here[start : start + EXACT_ROWS] = self.index.vectors[some].astype(np.float64) @ query
         if self.stage.projection:
             here = self.index.projected_rows(rows, here, self.query)
         return np.round(here, EXACT_DIGITS)

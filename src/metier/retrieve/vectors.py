@@ -8,7 +8,6 @@ is found again by the next one.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 import time
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from metier.errors import EncoderError, IndexProblem
+from metier.hashing import sha256
 from metier.text import fingerprint
 from metier.types import Encoder, Kind, Profile
 
@@ -44,7 +44,7 @@ def identity(profile: Profile) -> str:
 
 def key(text: str, kind: Kind) -> bytes:
     """32 bytes: sha256 of the kind and the text."""
-    return hashlib.sha256(kind.encode("ascii") + b"\0" + text.encode("utf-8", "surrogatepass")).digest()
+    return sha256(kind.encode("ascii") + b"\0" + text.encode("utf-8", "surrogatepass")).digest()
 
 
 def unit(vector: Vectors) -> Vectors:

@@ -23,8 +23,6 @@ import io
 import sys
 from collections.abc import Sequence
 
-from metier.assemble import settings
-from metier.edge.cli.screen import Screen
 from metier.errors import ConfigError, MetierError
 
 with contextlib.suppress(ValueError, TypeError):
@@ -119,10 +117,14 @@ def main(words: Sequence[str]) -> int:
         return _without_verb(rest)
     parser = parser_of(verb)
     args = parser.parse_args(rest)
+    from metier.edge.cli.screen import Screen
+
     screen = Screen(json_wanted=args.json, quiet=args.quiet, out=sys.stdout, err=sys.stderr)
     module = importlib.import_module(f"{_HERE}.{VERBS[verb][0]}")
     try:
         if verb not in _SELF_CONFIGURED:
+            from metier.assemble import settings
+
             args.config, warnings = settings.load(flags=_flags(args))
             for warning in warnings:
                 screen.note(f"warning: {warning}")
@@ -190,10 +192,21 @@ def overview() -> str:
     )
 
 
+class _Help(argparse.HelpFormatter):
+    """argparse's own, told the width: asking for it would load archivers at every start."""
+
+    def __init__(self, prog: str) -> None:
+        from metier.edge.cli.screen import columns
+
+        super().__init__(prog, width=columns(80) - 2)
+
+
 def parser_of(verb: str) -> argparse.ArgumentParser:
     """The parser of one verb, its own arguments and the common ones."""
     name, about = VERBS[verb]
-    parser = argparse.ArgumentParser(prog=f"metier {verb}", description=about[0].upper() + about[1:] + ".")
+    parser = argparse.ArgumentParser(
+        prog=f"metier {verb}", description=about[0].upper() + about[1:] + ".", formatter_class=_Help
+    )
     module = importlib.import_module(f"{_HERE}.{name}")
     getattr(module, f"add_{_slug(verb)}")(parser)
     common = parser.add_argument_group("common")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import textwrap
 from pathlib import Path
 
 from metier.assemble.indexing import Built
@@ -192,6 +191,8 @@ def run_show(args: argparse.Namespace, screen: Screen) -> int:
 
 def _print_card(skill: Skill, screen: Screen) -> None:
     screen.print(screen.style(clean(skill.name), "bold"))
+    import textwrap
+
     screen.print(textwrap.fill(clean(skill.description), screen.width))
     facts = {
         "id": skill.id,

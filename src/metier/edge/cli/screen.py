@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,17 @@ BAR = 28
 """Characters of a progress bar."""
 REDRAW_SECONDS = 0.1
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+
+def columns(otherwise: int) -> int:
+    """`shutil.get_terminal_size((otherwise, 24)).columns`, without the archivers that `shutil` loads."""
+    told = os.environ.get("COLUMNS", "")
+    if told.isdecimal() and int(told) > 0:
+        return int(told)
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or otherwise  # type: ignore[union-attr]
+    except (AttributeError, ValueError, OSError):
+        return otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +46,7 @@ class Screen:
     @property
     def width(self) -> int:
         """Columns of the terminal; 100 where there is none."""
-        return shutil.get_terminal_size((100, 24)).columns if self.out.isatty() else 100
+        return columns(100) if self.out.isatty() else 100
 
     def style(self, text: str, *names: str) -> str:
         """`text` in these styles, where the terminal shows them."""
