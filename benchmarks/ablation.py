@@ -10,13 +10,41 @@ Rows come from the product's own stages, sweeps from the same functions over arr
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from common import arguments, arrays_of, benches_of, keep, requests_of
-from metier.evaluate.ablate import ablation
+from metier.evaluate.ablate import ablation, in_order
 from metier.evaluate.grids import sweeps
-from metier.evaluate.run import FREE
+from metier.evaluate.metrics import paired_bootstrap
+from metier.evaluate.run import FREE, values
 from metier.evaluate.sweep import Setting, Sweep
+
+
+def whole(run: Any, default: tuple[str, ...], requests: Sequence[Any]) -> dict[str, Any]:
+    """The default configuration with the untuned and with the tuned encoder, against the untuned encoder alone and each
+    other: over the three datasets, over the two sets (TheoremQA and CHAMP are one), and by dataset."""
+    labels = [r.dataset for r in requests]
+    two = ["sra" if label in ("theoremqa", "champ") else label for label in labels]
+    names = {"untuned": in_order(default), "tuned": in_order((*default, "tuned"))}
+    scores = {name: values(run(modules), requests, "mrr@10") for name, modules in names.items()}
+    scores["dense"] = values(run(("dense",)), requests, "mrr@10")
+
+    def change(before: str, after: str) -> dict[str, Any]:
+        a, b = scores[before], scores[after]
+        rows = {name: [i for i, label in enumerate(labels) if label == name] for name in dict.fromkeys(labels)}
+        return {
+            "all datasets": paired_bootstrap(a, b, labels).as_dict(),
+            "two sets": paired_bootstrap(a, b, two).as_dict(),
+            **{name: paired_bootstrap(a[at], b[at]).as_dict() for name, at in rows.items()},
+        }
+
+    return {
+        "modules": {name: list(modules) for name, modules in names.items()},
+        "untuned, over dense": change("dense", "untuned"),
+        "tuned, over dense": change("dense", "tuned"),
+        "tuned, over untuned": change("untuned", "tuned"),
+    }
 
 
 def main() -> None:
@@ -41,7 +69,16 @@ def main() -> None:
             *(("query-expansion",) if drafts else ()),
         )
         available = ("dense", *free, *(("tuned",) if tuned else ()))
-        result |= ablation(lambda modules: benches.run(modules, requests), available, default, requests)
+        runs: dict[tuple[str, ...], Any] = {}
+
+        def run(modules: tuple[str, ...]) -> Any:
+            if modules not in runs:
+                runs[modules] = benches.run(modules, requests)
+            return runs[modules]
+
+        result |= ablation(run, available, default, requests)
+        if tuned:
+            result["whole against untuned dense"] = whole(run, default, requests)
     result["sweeps"] = {}
     for modules in (("dense",), *((("dense", "tuned"),) if tuned else ())):
         bench = benches.bench(modules)

@@ -51,7 +51,7 @@ WEAK = 1000
 SETTINGS = Settings(
     epochs=1,
     rate=6e-5,
-    document_tokens=192,
+    document_tokens=128,
     request_tokens=256,
     negatives=1,
     hard=0.5,
@@ -198,7 +198,8 @@ def apart(asked: list[Pair], development: Sequence[Path], encoder: Encoder) -> l
     strange = [p for p in asked if p.source != "weak"]
     nearest = (encoder.encode([p.request for p in strange], kind="query") @ tested.T).max(axis=1)
     alike = {p.request for p, cosine in zip(strange, nearest, strict=True) if cosine > SAME_REQUEST}
-    say(f"left out as nearly a development request: {sorted(alike) or 'none'}; the nearest kept {nearest.max():.3f}")
+    kept = nearest[nearest <= SAME_REQUEST].max()
+    say(f"left out as nearly a development request: {sorted(alike) or 'none'}; the nearest kept {kept:.3f}")
     return [p for p in asked if p.request not in alike]
 
 

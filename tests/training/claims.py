@@ -6,7 +6,7 @@ FINETUNE, PAIRS, NEGATIVES = (
     "tests/models/test_pairs.py",
     "tests/models/test_negatives.py",
 )
-WRITING = "tests/assemble/test_writing.py"
+WRITING, DATASET = "tests/assemble/test_writing.py", "tests/models/test_dataset.py"
 CLI, DATA = "tests/edge/test_cli_learn.py", "tests/training/test_training_data.py"
 
 CLAIMS = {
@@ -38,6 +38,9 @@ CLAIMS = {
         f"{FINETUNE}::test_a_column_that_means_the_same_is_left_out_but_never_the_answer",
         f"{FINETUNE}::test_the_rate_warms_up_and_falls_along_half_a_cosine",
         f"{FINETUNE}::test_a_killed_run_resumed_ends_as_one_that_was_not",
+        f"{FINETUNE}::test_a_document_vector_is_the_unit_mean_of_its_texts_and_a_weak_pair_reads_the_body",
+        f"{FINETUNE}::test_a_long_request_is_read_from_its_beginning_or_from_anywhere",
+        f"{DATASET}::test_skills_that_one_request_needs_are_no_negatives_of_each_other",
         f"{NEGATIVES}::test_a_third_is_near_in_meaning_a_third_in_words_and_a_third_anything",
         f"{PAIRS}::test_groups_by_text_agree_with_comparing_every_pair",
         f"{DATA}::test_no_request_names_its_skill_or_repeats_another",
