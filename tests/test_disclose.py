@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from golden import golden
 from metier.disclose import Disclose, fenced, how_to_load, within
 from metier.errors import LibraryError
 from metier.text import count_tokens
@@ -34,6 +35,24 @@ def test_a_load_injects_the_body_and_an_offer_shows_the_card() -> None:
     shown = Disclose(body)(a_slate({"pdf": "load", "csv": "offer", "sql": "skip"}))
     assert "Do it." in shown.text and "- csv: does csv things" in shown.text and "sql" not in shown.text
     assert [s.name for s in shown.loaded] == ["pdf"] and [s.name for s in shown.offered] == ["csv"]
+
+
+def test_what_an_agent_reads_golden() -> None:
+    """Every kind of text, to the letter: models act on it, so that a change of a word is seen."""
+    long = {"bodies": "load", "second": "load", "card": "offer", "other": "offer", "held": "skip"}
+    shown = {
+        "offer": Disclose(body)(a_slate({"pdf": "offer", "csv": "offer"})).text,
+        "offer on claude-code": Disclose(body, host="claude-code")(a_slate({"pdf": "offer"})).text,
+        "offer over mcp": Disclose(body, host="mcp")(a_slate({"pdf": "offer"})).text,
+        "load": Disclose(body)(a_slate({"pdf": "load", "csv": "offer", "sql": "skip"})).text,
+        "load of a cover": Disclose(body)(a_slate(long, cover=("given:bodies", "given:second"))).text,
+        "more than cards": Disclose(body, cards=2)(a_slate(dict.fromkeys("abcde", "offer"))).text,
+        "over the budget": Disclose(lambda s: "word " * 500, budget=90)(a_slate({"pdf": "load"})).text,
+        "abstain": Disclose(body)(a_slate({})).text,
+        "withheld": Disclose(body)(a_slate({"pdf": "skip"})).text,
+        "a file": fenced(a_skill("pdf"), "Field types.\n", nonce="r_1", what="reference.md"),
+    }
+    golden("disclosure.txt", "".join(f"=== {kind}\n{text}\n" for kind, text in shown.items()))
 
 
 def test_nothing_to_show_is_no_text_at_all() -> None:

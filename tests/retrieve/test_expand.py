@@ -115,7 +115,7 @@ def test_a_route_goes_on_without_a_model_that_is_late_and_has_its_answer_next_ti
     slow = Slow()
     expansion = Hypothetical(slow, deadline=0.01, kept=Kept(Store(tmp_path / "s.db"), "slow"))
     assert expansion("tables") == ()
-    assert expansion.why == "no hypothetical skills within 0.01 s"
+    assert expansion.why == "the language model did not answer within 0.01 s"
     assert expansion("tables") == ()
     assert slow.asked == 1  # the first question is still under way
     worker = next(t for t in threading.enumerate() if t.name == "metier-expand")
@@ -133,6 +133,7 @@ def test_a_model_that_fails_leaves_the_request_alone() -> None:
     expansion = Hypothetical(RecordedLLM(fail), deadline=20.0)
     assert expansion("tables") == ()
     assert expansion("tables") == ()
+    assert expansion.why == "m@u: no answer after 5 tries; is the server running?"
 
 
 @pytest.mark.parametrize("name", ["requests", "skills"])

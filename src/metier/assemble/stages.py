@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from metier.assemble.indexing import Families
 from metier.assemble.writing import hypothetical
 from metier.disclose import Disclose
 from metier.errors import MetierError
+from metier.late import pattern
 from metier.router import Router
 from metier.store import Store, log_events, log_route, route_row, shown
+from metier.text import fingerprint
 from metier.types import Config, Encoder, Outcome, Route, Skill, Stage, Task
 
 if TYPE_CHECKING:
@@ -26,6 +29,10 @@ LOOKED_SHOWN = 12
 STAGES = ("retrieve", "rerank", "gate")
 HOOK_SHARE = 0.4
 """Share of a hook's deadline that a language model may take: a cold route needs half a second for everything else."""
+
+
+_NAMED = pattern(r"(?:sha256|route):\S+\Z")
+"""A task that the log named without its text."""
 
 
 class Parts(Protocol):
@@ -78,7 +85,7 @@ def make_router(shop: Parts, opened: Opened, wanted: Sequence[str], source: str)
         log=lambda route: _noted(shop, route, source),
         events=lambda events: log_events(shop.store, events),
         seen=lambda session: shown(shop.store, session),
-        append=shop.append,
+        append=lambda outcome: shop.append(_kept(outcome, shop.config.log_text)),
         logged=lambda route_id: _logged(shop, route_id),
         stack=config.stack,
         warnings=tuple(warnings),
@@ -150,6 +157,14 @@ def _nowhere(opened: Opened) -> str:
     return (
         f"no skills found: looked in {places or 'no place at all'}; run: metier index PATH (metier demo shows examples)"
     )
+
+
+def _kept(outcome: Outcome, log_text: str) -> Outcome:
+    """What is written back about a route keeps no more of its request than the log does (decision 0063)."""
+    if outcome.route is None or log_text == "full" or _NAMED.match(outcome.task):
+        return outcome
+    named = f"sha256:{fingerprint(outcome.task)}" if log_text == "hash" else f"route:{outcome.route}"
+    return replace(outcome, task=named)
 
 
 def _logged(shop: Parts, route_id: str) -> Task | None:

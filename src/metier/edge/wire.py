@@ -1,14 +1,18 @@
-"""A route as JSON: the one shape that the CLI, MCP, HTTP and the dashboard share (`metier-route-v1`)."""
+"""Answers as JSON, where several of CLI, MCP, HTTP and dashboard give them: one schema's name, one shape.
+
+`metier-route-v1` is the main one. What only one of them answers is made where it is answered, under a name of its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from metier.text import printable, visible
-from metier.types import Candidate, Evidence, Route, Skill, Verdict
+from metier.types import Candidate, Evidence, Outcome, Route, Skill, Verdict
 
 ROUTE = "metier-route-v1"
+ERROR = "metier-error-v1"
 
 
 def route(value: Route, *, k: int | None = None) -> dict[str, Any]:
@@ -33,6 +37,33 @@ def route(value: Route, *, k: int | None = None) -> dict[str, Any]:
         "text": value.text,
         "tokens": value.tokens,
     }
+
+
+def recorded(value: Outcome) -> dict[str, Any]:
+    """An outcome that was written back, and whether it counts toward a load."""
+    return {
+        "schema": "metier-record-v1",
+        "route_id": value.route,
+        "skills": list(value.skills),
+        "digests": list(value.digests),
+        "stack": value.stack,
+        "arm": value.arm,
+        "success": value.success,
+        "tokens": value.tokens,
+        "origin": value.origin,
+        "counts": value.origin != "agent" and value.success is not None,
+    }
+
+
+def link(address: str) -> dict[str, Any]:
+    """A one-time link to the dashboard."""
+    return {"schema": "metier-link-v1", "link": address}
+
+
+def error(code: str, message: str, choices: Sequence[str] = ()) -> dict[str, Any]:
+    """What went wrong, with the remedy; `choices` where a name was nearly one."""
+    told: dict[str, Any] = {"schema": ERROR, "error": code, "message": message}
+    return {**told, "choices": list(choices)} if choices else told
 
 
 def candidate(value: Candidate, rank: int) -> dict[str, Any]:

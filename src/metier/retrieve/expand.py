@@ -33,6 +33,7 @@ BODY_CHARS = 6000
 """Of a body shown to the model: about 1,500 tokens, where most skills have said what they are for."""
 REQUEST_CHARS = 6000
 SHIFT = 0.2  # rule 1.1: w_d of the stand-in, as for real requests
+FAILED_KEPT = 64  # [ours] reasons of failures that nobody has asked for yet
 
 _FENCE = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.M | re.S)
 _FRONT = re.compile(r"\A\s*---\n.*?\n---\s*\n", re.S)
@@ -179,16 +180,22 @@ class Hypothetical:
     """Request → hypothetical skills, from memory, the store or the model, within `deadline` seconds (step 8).
 
     An answer that comes too late is still kept: the same request has it next time. No failure of the model reaches the
-    route; `why` says what happened to the last request.
+    route; `why` says what came of this thread's last request where nothing did.
     """
 
     llm: LLM
     deadline: float
     kept: Kept | None = None
-    why: str = ""
     _under_way: dict[str, threading.Thread] = field(default_factory=dict)
     _fresh: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _failed: dict[str, str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _last: threading.local = field(default_factory=threading.local)
+
+    @property
+    def why(self) -> str:
+        """Why the last request of this thread has no hypothetical skills; empty where it has some."""
+        return str(getattr(self._last, "why", ""))
 
     def __call__(self, request: str) -> tuple[str, ...]:
         with self._lock:
@@ -196,7 +203,7 @@ class Hypothetical:
         if known is None and self.kept is not None:
             known = self.kept.get("skills", request)
         if known is not None:
-            self.why = "" if known else "the language model had nothing to add"
+            self._last.why = "" if known else "the language model had nothing to add"
             return known
         with self._lock:
             worker = self._under_way.get(request)
@@ -207,7 +214,8 @@ class Hypothetical:
         worker.join(self.deadline)
         with self._lock:
             answer = self._fresh.get(request)
-        self.why = "" if answer else f"no hypothetical skills within {self.deadline:g} s"
+            failed = self._failed.pop(request, f"the language model did not answer within {self.deadline:g} s")
+        self._last.why = "" if answer else failed
         return answer or ()
 
     def _work(self, request: str) -> None:
@@ -216,13 +224,22 @@ class Hypothetical:
             answer = write_skills(self.llm, request)
             if self.kept is not None:
                 self.kept.put("skills", request, answer)
+            if not answer:
+                self._fail(request, "the language model had nothing to add")
         except MetierError as error:
-            self.why = str(error)
+            self._fail(request, str(error))
         finally:
             with self._lock:
                 if answer:
                     self._fresh[request] = answer
                 self._under_way.pop(request, None)
+
+    def _fail(self, request: str, why: str) -> None:
+        """Told to whoever waits; of those that nobody waits for any more only so many are kept."""
+        with self._lock:
+            if len(self._failed) >= FAILED_KEPT:
+                self._failed.clear()
+            self._failed[request] = why
 
 
 Requests = Callable[[Skill], Sequence[str]]

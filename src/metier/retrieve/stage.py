@@ -164,6 +164,9 @@ class _Asked:
         """Hypothetical skills speak in both channels, where a language model wrote some (steps 8, 9 and 11)."""
         drafts = tuple(self.stage.expand(self.text)) if self.stage.expand else ()
         if not drafts:
+            why = getattr(self.stage.expand, "why", "")
+            if why:
+                self.notes.append(f"found without the drafts of a language model: {one_line(why, 200)}")
             return
         self.lexical = self.index.lexical.scores(query_weights(self.words, map(words, drafts)))
         if self.raw is None or self.stage.encoder is None:

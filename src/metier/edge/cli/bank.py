@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from metier.assemble.workshop import Workshop
+from metier.edge import wire
 from metier.edge.cli.screen import Screen, clean
 from metier.errors import EncoderError, InputError, MetierError, NotFound
 from metier.gate import exports, fit, online, plan
@@ -47,9 +48,7 @@ def run_record(args: argparse.Namespace, screen: Screen) -> int:
         args.route_id, skill, args.success, tokens=args.tokens, arm=args.arm, origin=args.origin
     )  # fmt: skip
     if screen.json_wanted:
-        screen.json({"schema": "metier-record-v1", "route_id": args.route_id, "skills": list(told.skills),
-                     "digests": list(told.digests), "stack": told.stack, "arm": told.arm, "success": told.success,
-                     "tokens": told.tokens, "origin": told.origin})  # fmt: skip
+        screen.json(wire.recorded(told))
         return 0
     screen.print(f"recorded: {', '.join(told.skills)} · {told.arm} · success {_shown(told.success)} on {told.stack}")
     if told.stack == UNKNOWN_STACK:
@@ -275,7 +274,7 @@ def _plan_stack(args: argparse.Namespace, screen: Screen, shop: Workshop) -> int
     clusters = _families(shop)
     told = plan.reruns(shop.bank, old, args.stack, clusters, exchange=args.config.exchange)
     if screen.json_wanted:
-        screen.json({"schema": "metier-bank-plan-v1", "stack": args.stack, "from": old, "families": [
+        screen.json({"schema": "metier-bank-rerun-v1", "stack": args.stack, "from": old, "families": [
             {"family": r.family, "skills": list(r.skills), "frequency": r.frequency, "gain": r.gain,
              "priority": r.priority, "runs": r.runs, "tokens": r.tokens, "breaks_even_tasks": r.breaks_even}
             for r in told]})  # fmt: skip
@@ -297,7 +296,7 @@ def _plan_worth(screen: Screen) -> int:
 
     told = sizes()
     if screen.json_wanted:
-        screen.json({"schema": "metier-bank-plan-v1", "simulated": [asdict(each) for each in told]})
+        screen.json({"schema": "metier-bank-worth-v1", "simulated": [asdict(each) for each in told]})
         return 0
     screen.print("Simulated, six families whose gains differ by ±0.2 between and ±0.25 within (not your agent):")
     screen.table(

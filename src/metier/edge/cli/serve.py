@@ -8,6 +8,7 @@ from pathlib import Path
 
 from metier.assemble import settings
 from metier.assemble.workshop import Workshop
+from metier.edge import wire
 from metier.edge.cli.screen import Screen
 from metier.edge.hooks.desk import Desk as Hooks
 from metier.edge.web import server
@@ -31,7 +32,7 @@ def run_serve(args: argparse.Namespace, screen: Screen) -> int:
     if args.link:
         link = server.fresh_link(home)
         if screen.json_wanted:
-            screen.json({"schema": "metier-link-v1", "link": link})
+            screen.json(wire.link(link))
         else:
             screen.print(link)
         return 0

@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from metier.edge import wire
 from metier.edge.web import pages
 from metier.edge.web.crew import Busy, TooSlow
 from metier.edge.web.guard import Refusal, TooLarge
@@ -52,10 +53,7 @@ def refused(
         more["connection"] = "close"  # what is still coming is not worth reading
     if not str(scope["path"]).startswith(_MACHINE):
         return pages.refused(refusal, choices, more)
-    told: dict[str, Any] = {"schema": "metier-error-v1", "error": refusal.code, "message": refusal.message}
-    if choices:
-        told["choices"] = list(choices)
-    return json_response(refusal.status, told, more)
+    return json_response(refusal.status, wire.error(refusal.code, refusal.message, choices), more)
 
 
 async def _http(request: Request, error: Exception) -> Response:

@@ -184,18 +184,7 @@ def record(desk: Desk, asked: Asked) -> Answer:
         origin=origin,
         repeat=asked.number("repeat", 0, 0, 10**6) or 0,
     )
-    return 201, {
-        "schema": "metier-outcome-v1",
-        "route_id": outcome.route,
-        "skills": list(outcome.skills),
-        "digests": list(outcome.digests),
-        "stack": outcome.stack,
-        "arm": outcome.arm,
-        "success": outcome.success,
-        "tokens": outcome.tokens,
-        "origin": outcome.origin,
-        "counts": outcome.origin != "agent" and outcome.success is not None,
-    }
+    return 201, wire.recorded(outcome)
 
 
 def bank(desk: Desk, asked: Asked) -> Answer:
@@ -204,7 +193,7 @@ def bank(desk: Desk, asked: Asked) -> Answer:
     stacks = desk.bank.stacks()
     shown = standings(desk, stack) if stack is not None else ()
     return 200, {
-        "schema": "metier-bank-v1",
+        "schema": "metier-bank-standing-v1",
         "stacks": stacks,
         "stack": stack,
         "skills": [

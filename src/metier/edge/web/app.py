@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from metier.edge import wire
 from metier.edge.web import api, meter, openapi, pages
 from metier.edge.web.answers import HANDLERS, dumped, json_response, refused
 from metier.edge.web.desk import Desk
@@ -174,7 +175,7 @@ def _link(desk: Desk) -> Endpoint:
     async def answer(request: Request) -> Response:
         await _body(request)
         link = f"{desk.address}/enter?code={desk.keys.link()}"
-        return json_response(200, {"schema": "metier-link-v1", "link": link})
+        return json_response(200, wire.link(link))
 
     return answer
 

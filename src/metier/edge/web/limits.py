@@ -6,6 +6,8 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any
 
+from metier.edge import wire
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -49,7 +51,7 @@ def protocol() -> type[asyncio.Protocol]:
                 self.cycle.disconnected = True
                 self.cycle.message_event.set()
             if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-                told = {"schema": "metier-error-v1", "error": "no-http", "message": "this is not HTTP/1.1; mend it"}
+                told = wire.error("no-http", "this is not HTTP/1.1; mend it")
                 body = json.dumps(told, separators=(",", ":")).encode()
                 head = [("content-type", "application/json"), ("content-length", str(len(body)))]
                 head += [("connection", "close"), ("x-content-type-options", "nosniff"), ("cache-control", "no-store")]

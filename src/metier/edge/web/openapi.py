@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from metier.edge import wire
+
 Json = dict[str, Any]
 
 
@@ -116,7 +118,7 @@ _OUTCOME_BODY = _object(
 )
 _SCHEMAS: Json = {
     "Error": _object(
-        {"schema": {"const": "metier-error-v1"}, "error": _TEXT, "message": _TEXT, "choices": _NAMES},
+        {"schema": {"const": wire.ERROR}, "error": _TEXT, "message": _TEXT, "choices": _NAMES},
         "error",
         "message",
     ),
@@ -153,7 +155,7 @@ _SCHEMAS: Json = {
     },
     "Route": _object(
         {
-            "schema": {"const": "metier-route-v1"}, "route_id": _TEXT, "task": _object({"text": _TEXT}),
+            "schema": {"const": wire.ROUTE}, "route_id": _TEXT, "task": _object({"text": _TEXT}),
             "candidates": {"type": "array", "items": _ref("Candidate")}, "candidates_total": _WHOLE, "cover": _NAMES,
             "note": _or_null(_TEXT), "warnings": _NAMES,
             "steps": {
