@@ -20,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,7 @@ def measure(home: Path, project: Path, texts: list[str], rounds: int) -> dict[st
         return said
 
     agreed: dict[str, list[bool]] = {}
+    otherwise: dict[str, Counter[str]] = {}
 
     def timed(name: str, act: Callable[[], bytes], text: str | None = None) -> None:
         began, spent[0] = time.perf_counter(), 0.0
@@ -97,6 +99,8 @@ def measure(home: Path, project: Path, texts: list[str], rounds: int) -> dict[st
             worked.setdefault(name, []).append(spent[0])
         if text is not None:
             agreed.setdefault(name, []).append(first(said) == expected[text])
+            if not agreed[name][-1]:
+                otherwise.setdefault(name, Counter())["{}" if first(said) is None else "another skill first"] += 1
 
     expected = {text: first_of(router.route(text, stack=config.stack).text) for text in texts}
     process(command, event(texts[0]))  # the first run of all compiles
@@ -127,6 +131,7 @@ def measure(home: Path, project: Path, texts: list[str], rounds: int) -> dict[st
         "ms": {name: quantiles(values) for name, values in took.items()},
         "processor_ms": {name: quantiles(values) for name, values in worked.items()},
         "agree": {name: f"{sum(values)}/{len(values)}" for name, values in agreed.items()},
+        "otherwise": {name: dict(counts) for name, counts in otherwise.items()},
         "load": [round(x, 1) for x in os.getloadavg()],
         "machine": {"cpus": os.cpu_count(), "cpu": platform.machine(), "python": platform.python_version()},
     }
