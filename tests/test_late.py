@@ -144,3 +144,16 @@ def test_every_pattern_that_is_compiled_late_compiles() -> None:
                 assert value.pattern is not None
                 seen += 1
     assert seen > 50
+
+
+def test_a_noun_is_replaced_as_the_standard_library_replaces_it() -> None:
+    skill = Skill("given:a", "a", "b", "c", "/", "given", ("/a",))
+    assert late.replace(skill, name="x") == dataclasses.replace(skill, name="x")
+    assert late.replace(noun(original(frozen=True))(1), two="x").two == "x"
+    mine = noun(late.dataclass(frozen=True))
+    for one in range(5):  # filled at first, by its own `__init__` later
+        assert late.replace(mine(one), two="x") == mine(one, "x")
+    with pytest.raises(TypeError):
+        late.replace(mine(1), nothing=1)
+    with pytest.raises(ValueError, match="one"):
+        late.replace(mine(1), one=-1)

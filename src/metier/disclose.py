@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from pathlib import PurePath
 
 from metier.errors import MetierError
 from metier.hashing import sha256
-from metier.late import dataclass
+from metier.late import dataclass, replace
 from metier.text import count_tokens, one_line, printable, visible
 from metier.types import Candidate, Evidence, Route, Skill, Slate
 

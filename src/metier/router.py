@@ -12,11 +12,11 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any, Protocol, TypeVar
 
 from metier.errors import MetierError, NotFound
-from metier.late import dataclass
+from metier.late import dataclass, replace
 from metier.types import (
     UNKNOWN_STACK,
     Arm,

@@ -11,12 +11,11 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from metier.errors import ConfigError
-from metier.late import dataclass
+from metier.late import dataclass, replace
 from metier.types import Config
 
 FILE = "metier.toml"

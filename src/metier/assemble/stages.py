@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from metier.assemble.indexing import Families
 from metier.assemble.writing import hypothetical
 from metier.disclose import Disclose
 from metier.errors import MetierError
-from metier.late import pattern
+from metier.late import pattern, replace
 from metier.router import Router
 from metier.store import Store, log_events, log_route, route_row, shown
 from metier.text import fingerprint

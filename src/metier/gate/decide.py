@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, MutableMapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -25,7 +25,7 @@ from metier.gate.rows import bundle
 from metier.gate.runnable import Finding, Runnable
 from metier.gate.thresholds import eta_for, token_price
 from metier.hashing import sha256
-from metier.late import dataclass
+from metier.late import dataclass, replace
 from metier.text import one_line
 from metier.types import (
     UNKNOWN_STACK,

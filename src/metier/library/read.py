@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from metier.errors import ForbiddenPath, LibraryError, NotFound
-from metier.library import fences
-from metier.library.decode import decode, is_binary
+from metier.late import replace
 from metier.library.folder import LIMIT, SKIP, contents, entries, is_marker, marker, row_of, stamp_of, unchanged
 from metier.library.walk import Root
 from metier.types import Skill
@@ -134,6 +132,9 @@ def _folder_body(address: str) -> str | None:
         data = contents(address, LIMIT).data if linked else _plain(address, [name], name, LIMIT)
     except (OSError, ValueError, ForbiddenPath):
         return None  # gone or no longer readable here; perhaps not at another address
+    from metier.library import fences
+    from metier.library.decode import decode, is_binary
+
     return "" if is_binary(data) else fences.split(decode(data)[0])[0].body
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,7 @@ def read_profile(folder: Path) -> tuple[Profile, Network | None]:
     if not isinstance(raw, dict):
         raise EncoderError(f"{path}: must be one JSON object, not {type(raw).__name__}; export the encoder again.")
     network = raw.pop("network", None)
-    known = {field.name for field in fields(Profile)}
+    known = set(Profile.__slots__)
     if wrong := sorted(set(raw) - known):
         raise EncoderError(f"{path}: unknown key {wrong[0]!r}; known are {', '.join(sorted(known))}, network.")
     try:

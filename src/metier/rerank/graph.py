@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from metier.errors import InputError
 from metier.hashing import blake2b
-from metier.late import dataclass
+from metier.late import dataclass, replace
 
 if TYPE_CHECKING:
     from xml.etree import ElementTree

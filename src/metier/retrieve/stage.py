@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metier.errors import EncoderError, IndexProblem
-from metier.late import dataclass
+from metier.late import dataclass, replace
 from metier.retrieve.abstain import CLEAR, Judge, floor_at, judge_of, reads
 from metier.retrieve.bm25 import query_weights
 from metier.retrieve.fuse import POOL, fused, pool, reciprocal_rank, union, z
@@ -190,7 +190,7 @@ class _Asked:
         nearest, cosine = int(visible.argmax()), float(visible.max())
         judge = self.stage.judge or judge_of(self.index.encoder)
         if judge is not None:
-            odds = judge.needed(self.raw, cosine, len(self.words), self.index.size)
+            odds = judge.needed(self.raw, cosine, self.text, self.words, self.index.size)
             self.sure = 1.0 / (1.0 + math.exp(-odds))
             if odds >= 0 or cosine >= CLEAR:
                 return None
