@@ -18,7 +18,7 @@ from metier.text import fingerprint
 from metier.types import Skill
 
 PARTS = ("looked", "held")
-"""Halves by skill: one that the rules were improved on, one that nobody looked at before the end."""
+"""Edits whose failures the rules were improved on, and edits of which nobody saw more than totals."""
 
 
 @dataclass(frozen=True, slots=True)

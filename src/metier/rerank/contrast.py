@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from metier.late import dataclass
 from metier.rerank.arrays import Stack
 from metier.rerank.maxmin import OPPOSED
+from metier.rerank.order import Order, compared, orders
 from metier.rerank.request import Need
 from metier.rerank.said import DISTINGUISHING, Said, alike, plain_words, reading
 from metier.rerank.terms import code
@@ -47,6 +48,8 @@ MEANING = 0.1
 450 requests of training repositories (docs/decisions/0052)."""
 DECIDED = 0.1
 """Lead in `gain` from which words have decided and nothing is encoded: as much as a statement's meaning can add."""
+IN_ORDER = 0.5
+"""What a statement gains that states an order which the request wants, and loses that states its opposite [ours]."""
 SMALL = 0.35
 """Weight of a small word that distinguishes ("before", "first", "all") against a content word's [ours]."""
 REPLACES = 0.5
@@ -83,12 +86,14 @@ class _Asked:
     by_term: dict[int, list[tuple[int, bool, float]]] = field(default_factory=dict)
     total: list[float] = field(default_factory=list)
     small: list[frozenset[str]] = field(default_factory=list)
+    orders: tuple[Order, ...] = ()
+    """What the request wants before what."""
     denied: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     """Weight of what each need denies."""
 
 
 def _asked(needs: Sequence[Need], weights: Mapping[int, float]) -> _Asked:
-    asked = _Asked(needs, denied=np.zeros(len(needs)))
+    asked = _Asked(needs, denied=np.zeros(len(needs)), orders=orders(", ".join(n.text for n in needs)))
     for j, need in enumerate(needs):
         total = 0.0
         for key, denied in {(key, denied) for key, denied, _ in need.terms}:
@@ -160,6 +165,9 @@ def contrast(
     importance = np.array([n.weight for n in needs])
     distinct = {s.text: s for member in own for s in member}
     values = {text: float((agreement(one, asked) * importance).sum()) for text, one in distinct.items()}
+    if asked.orders:
+        for text in values:
+            values[text] += IN_ORDER * compared(asked.orders, orders(text))
     gain = np.array([sum(values[s.text] for s in member) for member in own])
     if cosines is not None and 0 < len(distinct) <= MAX_ENCODED and _lead(gain) < DECIDED:
         order = sorted(distinct)

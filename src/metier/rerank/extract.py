@@ -21,7 +21,7 @@ from metier.types import Skill
 Extract = Callable[[Skill, str], SkillGraph]
 """(skill, body) → its graph; never raises for what the text holds."""
 
-RULES = "rules-3"
+RULES = "rules-4"
 """Name and version of this extractor; a change here re-reads every skill."""
 SAID = {"description": 1.0, "heading": 0.9, "step": 0.95, "sentence": 0.9, "row": 0.9, "code": 0.85}
 """How far a statement of this form is taken at its word before anyone judged it [ours]: the author's summary most,
@@ -52,8 +52,8 @@ _OFFERS = pattern(
 )
 _DENYING = pattern(
     r"\b(?:do not|don[’']?ts?|never|(?<!to )avoid|to avoid$|not? (?:for|to|in)|when not|anti-?patterns?|out of scope|"
-    r"non-?goals?|forbidden|prohibited|must not|should not|shouldn[’']t|limitations?|exclu(?:des|sions?)|"
-    r"(?:bad|wrong)(?=(?:\s\S+)?$))\b",
+    r"non-?goals?|forbidden|prohibited|must not|should not|shouldn[’']t|exclu(?:des|sions?)|"
+    r"(?:bad|wrong)(?=(?:\s\S+)?$)|^(?:\w+ )?limitations?$)\b",
     re.I,
 )
 _NOT_FOR = pattern(

@@ -69,7 +69,7 @@ def reading(text: str) -> Said:
         before = denied
     turned: set[int] = set()
     opening: bool | None = None
-    for clause in _CLAUSE.split(text):
+    for clause in _CLAUSE.split(text.replace("left out", "excluded")):
         said = plain_words(clause)
         if opening is None:
             opening = _refusals(said[:OPENING]) % 2 == 1

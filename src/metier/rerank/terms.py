@@ -114,9 +114,9 @@ OPPOSITE = {
 DENY = listed(
     """not no never without don't dont doesn't didn't won't can't cannot shouldn't mustn't isn't aren't wasn't nor none
     nobody nothing neither avoid avoids avoiding skip skips skipping skipped omit omits omitting exclude excludes
-    excluding forbid forbids forbidden prohibit prohibited prevent prevents refuse refuses refrain except disallow
-    disallowed disable disables disabled disabling ban banned lacks lacking unsupported nicht kein keine keinen ohne nie
-    sans jamais pas sin nunca sem senza niente geen niet zonder"""
+    excluded excluding forbid forbids forbidden prohibit prohibited prevent prevents refuse refuses refrain except
+    disallow disallowed disable disables disabled disabling ban banned lacks lacking unsupported nicht kein keine
+    keinen ohne nie sans jamais pas sin nunca sem senza niente geen niet zonder"""
 )
 """What denies the words after it, up to the clause's end; two of them cancel ("never skip the tests")."""
 _PAIRS = {("instead", "of"), ("rather", "than"), ("opt", "out"), ("turn", "off"), ("turned", "off"), ("turning", "off"),
@@ -134,6 +134,7 @@ _TOKEN = pattern(
 _AS_IS = pattern(
     r"\s(?:just |exactly )?as (?:it|they|he|she) (?:is|are|was|were)\b|\sas is\b|(?<![\w/-])[Rr]ead-?only\b"
 )
+_LEFT_OUT = pattern(r"\b(?:left|kept|ruled) out\b")
 _CAMEL = pattern(r"(?<=[a-z0-9])(?=[A-Z])")
 MAX_TERMS = 120
 """Terms kept of one phrase; a longer one is a pasted blob, and its head says what it is."""
@@ -193,6 +194,9 @@ def quantity(value: str, unit: str) -> str | None:
 
 _PLAIN, _DENIES, _ENDS, _JOINS, _ACTS, _OPPOSES, _NEXT = range(7)
 _JOIN = frozenset(("and", "or", "nor", "und", "et", "y"))
+_NOTHING = frozenset(("nothing", "nichts", "rien", "nada", "niente", "niets"))
+_CANCELS = listed("without skip skips skipping omit omits omitting avoid exclude forget")
+"""A second denial by one of these takes the first one back wherever it stands: "do not run it without tests"."""
 _PREFIX = "non"
 """Denies the one word after it: "non-root users" are users."""
 _ACT = frozenset(("use", "using", "do", "make", "keep", "for", "when", "if", "during", "while", "because", "since"))
@@ -234,6 +238,8 @@ def terms(text: str, limit: int = MAX_TERMS) -> list[Term]:
     """The terms of a phrase in order (at most about `limit`), each marked as denied or not."""
     if " as " in text or "ead-only" in text or "eadonly" in text:
         text = _AS_IS.sub(" unchanged", text)
+    if " out" in text:
+        text = _LEFT_OUT.sub("excluded", text)
     if "nd-to-end" in text:
         text = text.replace("end-to-end", "E2E").replace("End-to-end", "E2E")
     found: list[Term] = []
@@ -257,8 +263,11 @@ def terms(text: str, limit: int = MAX_TERMS) -> list[Term]:
                 turned = True
             elif act == _ACTS:  # "rather than YAML use JSON": a new verb after denied terms begins anew
                 denied = denied and (before in DENY or len(found) == since)
-            else:  # a negation, or the second half of one; after "and" it denies again, else two cancel
-                denied, since = before in _JOIN or not denied, len(found)
+            elif word in _NOTHING and found and found[-1][2].lower() == before:
+                found[-1] = (found[-1][0], True, found[-1][2])  # "write nothing", "change nothing"
+            else:  # a negation, or the second half of one: two cancel when they meet ("never skip", "not … without")
+                again = before in _JOIN or (denied and len(found) > since and word not in _CANCELS)
+                denied, since = again or not denied, len(found)
             before = word
         elif end:
             denied, before = False, ""
