@@ -31,7 +31,8 @@ CLAIMS = {
         f"{BM25}::test_chinese_is_found_by_its_bigrams",
     ],
     "1.13": [
-        f"{ABSTAIN}::test_the_judge_adds_topic_cosine_words_and_size",
+        f"{ABSTAIN}::test_the_judge_is_a_small_network_beside_a_table_of_words",
+        f"{ABSTAIN}::test_the_cut_stands_between_fitted_sizes",
         f"{ABSTAIN}::test_the_floor_grows_between_fitted_sizes_with_the_logarithm",
         f"{STAGE}::test_below_the_floor_the_slate_is_empty_and_the_note_keeps_the_near_miss",
         f"{STAGE}::test_a_judge_decides_where_the_encoder_has_one",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.retrieve.world import ZOO, BagEncoder, asked, built, opened, skill
 
 from metier.errors import IndexProblem
-from metier.retrieve.abstain import Judge
+from metier.retrieve.abstain import MARKS, TRAITS, Judge
 from metier.retrieve.index import Retrieve, load
 from metier.text import count_tokens
 from metier.types import Profile, Skill, Slate, ranked
@@ -235,7 +235,9 @@ def test_below_the_floor_the_slate_is_empty_and_the_note_keeps_the_near_miss(tmp
 
 def test_a_judge_decides_where_the_encoder_has_one(tmp_path: Path) -> None:
     small_talk = FLOORED.encode(["good morning everyone how lovely"], kind="query")[0]
-    made = Judge(-8 * small_talk, 0.0, 0.0, 0.0, 4.0)
+    layer = np.zeros((len(small_talk) + 2 + TRAITS, 1), np.float32)
+    layer[: len(small_talk), 0] = 8 * small_talk
+    made = Judge(layer, np.zeros(1, np.float32), -np.ones(1, np.float32), np.zeros(MARKS, np.float32), 4.0)
     route = stage(tmp_path, encoder=FLOORED, judge=made)
     assert "needs no skill" in (route(asked("good morning everyone how lovely")).note or "")
     assert names(route(asked("unheard words only")))  # below the floor, which a judge replaces

@@ -190,7 +190,7 @@ class _Asked:
         nearest, cosine = int(visible.argmax()), float(visible.max())
         judge = self.stage.judge or judge_of(self.index.encoder)
         if judge is not None:
-            odds = judge.needed(self.raw, cosine, len(self.words), self.index.size)
+            odds = judge.needed(self.raw, cosine, self.text, self.words, self.index.size)
             self.sure = 1.0 / (1.0 + math.exp(-odds))
             if odds >= 0 or cosine >= CLEAR:
                 return None
