@@ -1,11 +1,14 @@
 """The reranker: the controlled look-alike test, whether it hurts, the executable world, errors and audit, and speed.
 
     python benchmarks/rerank.py --skills POOL --skills GOLD … --requests LOOKALIKES --requests DEV … --home HOME
-                                [--only controlled,harm,world,noise,speed] [--seeds 0,1,2]
+        [--hand training/handmade.jsonl] [--paraphrases training/paraphrases.jsonl]
+        [--only controlled,hand,harm,world,noise,paraphrase,speed] [--seeds 0,1,2]
 
-`controlled` takes every request whose gold skill can be broken; `harm` ranks all requests but the look-alike ones over
-the whole library with and without the stage; `speed` reads 1,000 skills and routes slates of fifty. CPU seconds of one
-thread are reported beside wall time, since other work may run on the machine. Writes results/rerank-<sha12>.json.
+`controlled` takes every request whose gold skill can be broken (of SRA-Bench at most 60 requests a subset, evenly
+spaced); `hand` the corruptions made by hand, each part apart; `harm` ranks all requests but the look-alike ones over
+the whole library with and without the stage; `noise` samples 40 pairs for the audits and 120 for the stage's own curve;
+`speed` reads 1,000 skills and routes slates of fifty. CPU seconds of one thread are reported beside wall time, since
+other work may run on the machine. Writes results/rerank-<sha12>.json.
 """
 
 from __future__ import annotations
@@ -22,11 +25,23 @@ from typing import Any
 
 import numpy as np
 
-from common import arguments, benches_of, keep, requests_of
+from common import arguments, benches_of, digest, keep, requests_of
 from metier.evaluate.datasets import Request
-from metier.evaluate.lookalikes import BACKGROUND, Pair, Scored, pairs, report, text_scores, witness_scores
+from metier.evaluate.handmade import PARTS, Edit, hand_pairs, read_edits
+from metier.evaluate.lookalikes import (
+    BACKGROUND,
+    Pair,
+    Scored,
+    below,
+    expected_ndcg,
+    pairs,
+    report,
+    text_scores,
+    witness_scores,
+)
 from metier.evaluate.metrics import macro, paired_bootstrap
-from metier.evaluate.noise import curve
+from metier.evaluate.noise import corrupted, curve
+from metier.evaluate.paraphrase import read_rewordings, reworded
 from metier.evaluate.run import known_as, retrieve_all, values
 from metier.evaluate.world import compared, tasks
 from metier.rerank.arrays import arrays
@@ -39,6 +54,9 @@ from metier.store import Store
 from metier.types import Candidate, Encoder, Skill, Slate, Task
 
 LOOKALIKES = "lookalikes"
+THEOREMS = ("theoremqa", "champ")
+"""Concept documents: few requirements to break, and hundreds of requests; a sample of each is tested."""
+SAMPLE = 60
 SHARES = (0.1, 0.25, 0.5, 0.75)
 MODULES = ("lexical", "dense", "projection")
 
@@ -50,22 +68,22 @@ def controlled(
     encoder: Encoder,
     home: Path,
     seed: int,
-) -> tuple[dict[str, Any], list[Pair]]:
-    """The test of `metier eval rerank`, over these requests."""
+    looked: set[str],
+) -> tuple[dict[str, Any], list[Pair], list[Any]]:
+    """The test of `metier eval rerank`, over these requests; and over those that no rule was improved on alone."""
     named = {name: s for s in skills for name in known_as(s)}
     wanted = sorted({g for r in requests for g in r.gold if g in named})
     made = pairs(requests, {g: named[g] for g in wanted}, body, seed=seed)
-    taken = {named[p.valid].id for p in made}
-    free = sorted((s for s in skills if s.id not in taken), key=lambda s: s.id)
-    others = random.Random(seed).sample(free, min(BACKGROUND, len(free)))
-    with tempfile.TemporaryDirectory(prefix="metier-") as folder:
-        text = text_scores(made, others, body, encoder, Path(folder), home / "vectors")
+    text = judged_text(made, skills, body, encoder, home)
     bodies = {c.skill.id: c.body for p in made for c in p.candidates}
     ours, _ = witness_scores(made, text, Rerank(Graphs(lambda s: bodies[s.id]), encoder))
     words, _ = witness_scores(made, text, Rerank(Graphs(lambda s: bodies[s.id])))
     found = report(Scored(made, text, ours), seed=seed)
     found["by_words_alone"] = report(Scored(made, text, words), seed=seed)["ndcg@4"]
-    return found, made
+    rest = [n for n, p in enumerate(made) if p.request.dataset != LOOKALIKES or p.request.id not in looked]
+    some = Scored([made[n] for n in rest], [text[n] for n in rest], [ours[n] for n in rest])
+    found["not_looked_at"] = {"pairs": len(rest), **report(some, seed=seed)["ndcg@4"]} if rest else None
+    return found, made, text
 
 
 def harm(bench: Any, requests: Sequence[Request]) -> dict[str, Any]:
@@ -102,16 +120,102 @@ def world(encoder: Encoder, home: Path, n: int = 300) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def noise(made: Sequence[Pair], most: int = 120) -> dict[str, Any]:
-    """Extraction errors at several shares, and what an audit of a fifth of the elements recovers."""
+def sampled(requests: Sequence[Request]) -> list[Request]:
+    """All requests but those of concept sets, of which `SAMPLE` each, evenly spaced."""
+    kept = [r for r in requests if r.dataset not in THEOREMS]
+    for name in THEOREMS:
+        rows = [r for r in requests if r.dataset == name]
+        kept += rows[:: max(1, len(rows) // SAMPLE)][:SAMPLE]
+    return kept
+
+
+def judged_text(
+    made: Sequence[Pair], skills: Sequence[Skill], body: Callable[[Skill], str], encoder: Encoder, home: Path
+) -> list[Any]:
+    """Text scores over an index of all candidates and `BACKGROUND` other skills."""
+    taken = {p.valid for p in made}
+    free = sorted((s for s in skills if not taken.intersection(known_as(s))), key=lambda s: s.id)
+    others = random.Random(0).sample(free, min(BACKGROUND, len(free)))
+    with tempfile.TemporaryDirectory(prefix="metier-") as folder:
+        return text_scores(made, others, body, encoder, Path(folder), home / "vectors")
+
+
+def hand(
+    edits: Sequence[Edit],
+    requests: Sequence[Request],
+    skills: Sequence[Skill],
+    body: Callable[[Skill], str],
+    encoder: Encoder,
+    home: Path,
+) -> dict[str, Any]:
+    """NDCG@4 and the share of near-copies below the valid skill, by part and by kind of corruption."""
+    named = {name: s for s in skills for name in known_as(s)}
+    asked = {r.id: r for r in requests if r.dataset == LOOKALIKES}
+    found: dict[str, Any] = {}
+    for part in PARTS:
+        rows = hand_pairs([e for e in edits if e.part == part], asked, named, body)
+        made = [pair for pair, _ in rows]
+        text = judged_text(made, skills, body, encoder, home)
+        bodies = {c.skill.id: c.body for p in made for c in p.candidates}
+        ours, _ = witness_scores(made, text, Rerank(Graphs(lambda s, b=bodies: b[s.id]), encoder))
+        ndcg = [
+            np.array([expected_ndcg(s, p.position) for s, p in zip(side, made, strict=True)]) for side in (text, ours)
+        ]
+        won: dict[str, list[tuple[float, float]]] = {}
+        for n, (pair, each) in enumerate(rows):
+            for place, edit in enumerate(each):
+                if edit is not None:
+                    won.setdefault(edit.kind, []).append(
+                        (below(text[n], pair.position, place), below(ours[n], pair.position, place))
+                    )
+        every = np.array([w for kind in won.values() for w in kind])
+        found[part] = {
+            "requests": len(made), "copies": len(every),
+            "ndcg@4": {"text": _mean(ndcg[0]), "witness": _mean(ndcg[1]), **paired_bootstrap(*ndcg).as_dict()},
+            "below": {
+                "text": _mean(every[:, 0]), "witness": _mean(every[:, 1]),
+                **paired_bootstrap(every[:, 0], every[:, 1]).as_dict(),
+            },
+            "by_kind": {
+                kind: {"n": len(rows_), "text": _mean(np.array(rows_)[:, 0]), "witness": _mean(np.array(rows_)[:, 1])}
+                for kind, rows_ in sorted(won.items())
+            },
+        }  # fmt: skip
+    return found
+
+
+def _mean(values: np.ndarray[Any, Any]) -> float:
+    return round(100.0 * float(values.mean()), 2)
+
+
+def noise(
+    made: Sequence[Pair], text: Sequence[Any], encoder: Encoder, audits: int = 40, most: int = 120
+) -> dict[str, Any]:
+    """Extraction errors at several shares: what they cost the stage, and what an audit of a fifth recovers."""
     judged = []
-    for pair in made[:most]:
+    for pair in made[:audits]:
         valid = pair.candidates[pair.position]
         good = extract(valid.skill, valid.body)
         judged += [
             Judged(pair.request.text, good, extract(c.skill, c.body)) for c in pair.candidates if c.operator is not None
         ]
-    return {"judged_pairs": len(judged), "budget": 0.2, "curve": curve(judged, SHARES)}
+    return {
+        "judged_pairs": len(judged), "budget": 0.2, "curve": curve(judged, SHARES),
+        "stage": [_degraded(made[:most], text[:most], encoder, share) for share in (0.0, *SHARES)],
+    }  # fmt: skip
+
+
+def _degraded(made: Sequence[Pair], text: Sequence[Any], encoder: Encoder, share: float) -> dict[str, Any]:
+    """NDCG@4 of the stage when this share of every skill's statements was read as another statement of the skill."""
+    bodies = {c.skill.id: c.body for p in made for c in p.candidates}
+
+    def wrong(skill: Skill, given: str) -> Any:
+        graph = extract(skill, given)
+        texts = [n.text for n in graph.nodes]
+        return corrupted(graph, texts, share, random.Random(f"{share}:{skill.digest}"))
+
+    ours, _ = witness_scores(made, text, Rerank(Graphs(lambda s: bodies[s.id], by_rules=wrong), encoder))
+    return {"errors": share, "ndcg@4": report(Scored(made, text, ours))["ndcg@4"]}
 
 
 def speed(
@@ -190,7 +294,9 @@ def _joining(skills: Sequence[Skill], body: Callable[[Skill], str], encoder: Enc
 
 def main() -> int:
     parser = arguments(__doc__)
-    parser.add_argument("--only", default="controlled,harm,world,noise,speed")
+    parser.add_argument("--only", default="controlled,hand,harm,world,noise,paraphrase,speed")
+    parser.add_argument("--hand", type=Path, help="corruptions made by hand: JSONL, see training/README.md")
+    parser.add_argument("--paraphrases", type=Path, help="statements reworded: JSONL of {id, one, other, same}")
     parser.add_argument("--seeds", default="0")
     given = parser.parse_args()
     began, only = time.perf_counter(), given.only.split(",")
@@ -198,18 +304,26 @@ def main() -> int:
     bench = benches.bench(MODULES)
     body = bench.body
     home = Path(given.home or benches.config.home)
-    result: dict[str, Any] = {}
+    result: dict[str, Any] = {"data_by_hand": {p.name: digest(p) for p in (given.hand, given.paraphrases) if p}}
     made: list[Pair] = []
+    text: list[Any] = []
+    edits = read_edits(given.hand) if given.hand else []
+    looked = {e.request for e in edits if e.part == PARTS[0]}
     for seed in map(int, given.seeds.split(",")):
         if "controlled" in only or "noise" in only:
-            found, made = controlled(requests, bench.skills, body, bench.encoder, home, seed)
+            found, made, text = controlled(sampled(requests), bench.skills, body, bench.encoder, home, seed, looked)
             result.setdefault("controlled", {})[str(seed)] = found
+    if "hand" in only and edits:
+        result["hand"] = hand(edits, requests, bench.skills, body, bench.encoder, home)
     if "harm" in only:
         result["harm"] = harm(bench, [r for r in requests if r.dataset != LOOKALIKES])
     if "world" in only:
         result["world"] = world(bench.encoder, home)
     if "noise" in only:
-        result["noise"] = noise(made)
+        result["noise"] = noise(made, text, bench.encoder)
+    if "paraphrase" in only and given.paraphrases:
+        with tempfile.TemporaryDirectory(prefix="metier-") as folder:
+            result["paraphrase"] = reworded(read_rewordings(given.paraphrases), bench.encoder, Path(folder))
     if "speed" in only:
         result["speed"] = speed(
             bench.skills, body, bench.encoder, [r for r in requests if r.dataset == LOOKALIKES][:60]

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from metier.rerank.calibrate import Element, Judged, attribute, margin, recovery
+from metier.rerank.calibrate import Element, Judged, attribute, recovery, worths
 from metier.rerank.graph import SkillGraph
 
 AUDITS = ("attribution", "unattributed", "random")
@@ -82,12 +82,17 @@ def repaired(rows: Sequence[Noisy], looked_at: set[Element]) -> list[Judged]:
 def curve(
     pairs: Sequence[Judged], shares: Sequence[float], *, budget: float = 0.2, seed: int = 0
 ) -> list[dict[str, Any]]:
-    """Per share of errors: mean margin, share of pairs ranked right, and the recovery of each kind of audit."""
-    clean = np.array([margin(p) for p in pairs])
+    """Per share of errors: mean margin, share of pairs ranked right, and the recovery of each kind of audit.
+
+    Recovery of margins and of scores (the W of both skills), in percent.
+    """
+    clean_w = np.array([worths(p) for p in pairs])
+    clean = clean_w[:, 0] - clean_w[:, 1]
     found = []
     for share in shares:
         rows = noisy(pairs, share, seed=seed)
-        corrupt = np.array([margin(r.corrupt) for r in rows])
+        corrupt_w = np.array([worths(r.corrupt) for r in rows])
+        corrupt = corrupt_w[:, 0] - corrupt_w[:, 1]
         row: dict[str, Any] = {
             "errors": share,
             "margin": {"clean": round(float(clean.mean()), 4), "corrupt": round(float(corrupt.mean()), 4)},
@@ -95,8 +100,13 @@ def curve(
             "recovery": {},
         }
         for how in AUDITS:
-            after = np.array([margin(p) for p in repaired(rows, audited(rows, how, budget, seed=seed))])
-            row["recovery"][how] = {"margin": round(100 * recovery(clean, corrupt, after), 2), "right": _right(after)}
+            after_w = np.array([worths(p) for p in repaired(rows, audited(rows, how, budget, seed=seed))])
+            after = after_w[:, 0] - after_w[:, 1]
+            row["recovery"][how] = {
+                "margin": round(100 * recovery(clean, corrupt, after), 2),
+                "score": round(100 * recovery(clean_w, corrupt_w, after_w), 2),
+                "right": _right(after),
+            }
         found.append(row)
     return found
 

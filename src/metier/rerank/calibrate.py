@@ -75,12 +75,18 @@ def worth(graph: SkillGraph, wanted: Sequence[Need], weights: Mapping[str, float
     return float(witness(stacked, phi, wanted).soft[0])
 
 
-def margin(pair: Judged) -> float:
-    """W_soft of the better skill less that of the worse one, in one common stack, so that terms weigh alike."""
+def worths(pair: Judged) -> tuple[float, float]:
+    """W_soft of the better skill and of the worse one, in one common stack, so that terms weigh alike."""
     wanted = needs(pair.request)
     if not wanted:
-        return 0.0
+        return 0.0, 0.0
     better, worse = _soft([pair.better, pair.worse], wanted, [pair.better, pair.worse])
+    return better, worse
+
+
+def margin(pair: Judged) -> float:
+    """W_soft of the better skill less that of the worse one."""
+    better, worse = worths(pair)
     return better - worse
 
 
