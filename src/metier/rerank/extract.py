@@ -21,7 +21,7 @@ from metier.types import Skill
 Extract = Callable[[Skill, str], SkillGraph]
 """(skill, body) → its graph; never raises for what the text holds."""
 
-RULES = "rules-4"
+RULES = "rules-5"
 """Name and version of this extractor; a change here re-reads every skill."""
 SAID = {"description": 1.0, "heading": 0.9, "step": 0.95, "sentence": 0.9, "row": 0.9, "code": 0.85}
 """How far a statement of this form is taken at its word before anyone judged it [ours]: the author's summary most,

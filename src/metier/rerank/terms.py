@@ -197,6 +197,8 @@ _JOIN = frozenset(("and", "or", "nor", "und", "et", "y"))
 _NOTHING = frozenset(("nothing", "nichts", "rien", "nada", "niente", "niets"))
 _CANCELS = listed("without skip skips skipping omit omits omitting avoid exclude forget")
 """A second denial by one of these takes the first one back wherever it stands: "do not run it without tests"."""
+_BE = frozenset(("is", "are", "was", "were", "be"))
+_MODALS = frozenset(("must", "should", "may", "can", "shall", "will", "need", "needs"))
 _PREFIX = "non"
 """Denies the one word after it: "non-root users" are users."""
 _ACT = frozenset(("use", "using", "do", "make", "keep", "for", "when", "if", "during", "while", "because", "since"))
@@ -244,6 +246,7 @@ def terms(text: str, limit: int = MAX_TERMS) -> list[Term]:
         text = text.replace("end-to-end", "E2E").replace("End-to-end", "E2E")
     found: list[Term] = []
     denied, before, since, turned = False, "", 0, False
+    start, passive = 0, False
     for number_, unit, surface, end in _TOKEN.findall(text):
         if surface:
             act, word, keys = _entry(surface)
@@ -251,6 +254,9 @@ def terms(text: str, limit: int = MAX_TERMS) -> list[Term]:
                 for key in keys:
                     found.append((key, denied != turned, surface))
                 turned = False
+                if passive and word == "be":  # "secrets must never be committed" is "never commit secrets"
+                    found[start:] = [(k, True, s) for k, _, s in found[start:]]
+                passive = False
             elif act == _JOINS:
                 if before not in DENY:
                     before = word
@@ -258,7 +264,7 @@ def terms(text: str, limit: int = MAX_TERMS) -> list[Term]:
             elif act == _OPPOSES:
                 found += [(key, not denied, surface) for key in keys]
             elif act == _ENDS:
-                denied = False
+                denied, start = False, len(found)
             elif act == _NEXT:
                 turned = True
             elif act == _ACTS:  # "rather than YAML use JSON": a new verb after denied terms begins anew
@@ -266,11 +272,14 @@ def terms(text: str, limit: int = MAX_TERMS) -> list[Term]:
             elif word in _NOTHING and found and found[-1][2].lower() == before:
                 found[-1] = (found[-1][0], True, found[-1][2])  # "write nothing", "change nothing"
             else:  # a negation, or the second half of one: two cancel when they meet ("never skip", "not … without")
+                if before in _BE:
+                    found[start:] = [(k, True, s) for k, _, s in found[start:]]
+                passive = before in _MODALS
                 again = before in _JOIN or (denied and len(found) > since and word not in _CANCELS)
                 denied, since = again or not denied, len(found)
             before = word
         elif end:
-            denied, before = False, ""
+            denied, before, start = False, "", len(found)
         elif number_:
             found += _quantities(number_, unit)
             before = ""
