@@ -1,6 +1,6 @@
 from tests.rerank.material import MESH, skill
 
-from metier.rerank.differ import difference, differences
+from metier.rerank.differ import difference, differences, near_copies
 from metier.rerank.extract import extract
 
 
@@ -23,3 +23,14 @@ def test_hard_differences_come_before_wording_and_equal_skills_have_none() -> No
     found = differences(graph(MESH), graph(other))
     assert [d.hard for d in found] == [True, False] and "30 hours" in found[0].other
     assert differences(graph(MESH), graph(MESH)) == [] and difference(graph(MESH), graph(MESH)) == ""
+
+
+def test_near_copies_share_half_of_what_the_longer_one_says() -> None:
+    assert near_copies(graph(MESH), graph(MESH.replace("50 MB", "500 MB")))
+    assert not near_copies(graph(MESH), graph("# Tea\n\n- Boil the water.\n", "tea"))
+
+
+def test_what_differs_late_is_within_what_is_shown() -> None:
+    long = "Answers are personal data and stay in the working folder of the person who asked for them, {0} for good."
+    said = difference(graph(f"# A\n\n{long.format('never')}\n"), graph(f"# A\n\n{long.format('always')}\n"))
+    assert said == '"… asked for them, never for good." against "… asked for them, always for good."'

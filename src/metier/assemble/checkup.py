@@ -11,6 +11,7 @@ from metier.errors import LibraryError, MetierError, StoreError
 if TYPE_CHECKING:
     from metier.assemble.workshop import Workshop
     from metier.library.doctor import Report
+    from metier.types import Skill
 
 
 def examined(shop: Workshop, hosts: Sequence[str] = ("claude-code",), progress: Progress = no_progress) -> Report:
@@ -30,9 +31,22 @@ def examined(shop: Workshop, hosts: Sequence[str] = ("claude-code",), progress: 
         body=shop.body,
         look_alikes=look_alikes(opened.index, opened.library.skills),
         runnable=lambda skill: [f.label for f in shop.runnable(skill) if f.blocks],
+        differ=lambda one, other: told_apart(shop, one, other),
         hosts=hosts,
         usage=usage(shop),
     )
+
+
+def told_apart(shop: Workshop, one: Skill, other: Skill) -> str:
+    """What tells two look-alikes apart: near-copies by the statements that differ, others by their own words."""
+    from metier.library.doctor import difference
+    from metier.rerank.differ import difference as by_statements
+    from metier.rerank.differ import near_copies
+    from metier.rerank.extract import extract
+
+    graphs = [extract(skill, shop.body(skill)) for skill in (one, other)]
+    said = by_statements(*graphs) if near_copies(*graphs) else ""
+    return said or difference(one, other, shop.body)
 
 
 def usage(shop: Workshop) -> dict[str, int]:
