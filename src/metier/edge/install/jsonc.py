@@ -1,6 +1,7 @@
 """Small edits of JSON text (with comments and trailing commas, as hosts allow): everything else stays byte for byte.
 
-A value is found with its place in the text; a member is put in or taken out by changing just those characters.
+A value is found with its place in the text; a member is put in or taken out by changing just those characters. A key
+that is given twice on the way there is an error: hosts differ in which one they read, so there is no right one to edit.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def put(text: str, path: Path, value: Any, where: str = "JSON") -> str:
     text = text if text.strip().lstrip("\ufeff") else "{}\n"
     node, step = _parse(text, where), _step(text)
     for depth, key in enumerate(path):
-        found = _member(node, key)
+        found = _member(node, key, text, where)
         if found is None:
             wrapped = value
             for outer in reversed(path[depth + 1 :]):
@@ -70,14 +71,16 @@ def add(text: str, path: Path, item: Any, where: str = "JSON") -> str:
 
 def take(text: str, path: Path, where: str = "JSON") -> str:
     """The text without the member at `path`; objects and arrays that are empty then go too."""
+    if not text.strip().lstrip("\ufeff"):
+        return text
     node = _parse(text, where)
     chain: list[tuple[Node, int]] = []
     for key in path:
-        index = next((n for n, m in enumerate(node.members) if m.key == key), None)
-        if index is None:
+        found = _member(node, key, text, where)
+        if found is None:
             return text
-        chain.append((node, index))
-        node = node.members[index].node
+        chain.append((node, node.members.index(found)))
+        node = found.node
     while len(chain) > 1 and len(chain[-1][0].members) == 1:
         chain.pop()
     parent, index = chain[-1]
@@ -96,7 +99,7 @@ def find(text: str, path: Path, where: str = "JSON") -> Node | None:
         return None
     node: Node = _parse(text, where)
     for key in path:
-        found = _member(node, key)
+        found = _member(node, key, text, where)
         if found is None:
             return None
         node = found.node
@@ -110,8 +113,12 @@ def plain(node: Node) -> Any:
     return [plain(m.node) for m in node.members] if node.kind == "array" else node.value
 
 
-def _member(node: Node, key: str | int) -> Member | None:
-    return next((m for m in reversed(node.members) if m.key == key), None)
+def _member(node: Node, key: str | int, text: str, where: str) -> Member | None:
+    found = [m for m in node.members if m.key == key]
+    if len(found) > 1:
+        first = text.count("\n", 0, found[0].start) + 1
+        raise _error(text, found[-1].start, f"'{key}' is given twice (first in line {first}); keep one", where)
+    return found[0] if found else None
 
 
 # ----------------------------------------------------------------------------------------------------- new text

@@ -24,6 +24,8 @@ Where = Literal["user", "project"]
 _VARIABLE = re.compile(r"\$\{(\w+):-([^}]*)\}")
 MARK = "metier/edge/hooks/entry.py"
 """What every hook command of ours holds, on any machine: by this it is found again."""
+SERVER_MARK = "metier.edge.cli.main"
+"""What every MCP entry of ours holds."""
 URL_MARK = "/v1/hook/"
 """The same for hooks that ask a warm server."""
 
@@ -184,6 +186,11 @@ def ours(handler: Any) -> bool:
         return False
     command = str(handler.get("command", "")).replace("\\", "/")
     return MARK in command or (URL_MARK in str(handler.get("url", "")) and "METIER_TOKEN" in str(handler))
+
+
+def server_of_ours(entry: Any) -> bool:
+    """Whether an MCP server's entry is one that we wrote, on any machine; another one may be called metier too."""
+    return SERVER_MARK in str(entry)
 
 
 def expanded(path: str, env: Mapping[str, str]) -> str:

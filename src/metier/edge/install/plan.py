@@ -11,19 +11,21 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from metier.edge.install import jsonc, tomls
-from metier.edge.install.manifest import Commands, Host, Part, Where, hook_entries, mcp_entry, ours
+from metier.edge.install.manifest import Commands, Host, Part, Where, hook_entries, mcp_entry, ours, server_of_ours
 from metier.errors import InputError
 
 CONTEXT = 1
 """Unchanged lines shown around a change: configuration files hold secrets that need not scroll by."""
 PLUGIN = "metier@metier"
+LOCK_SECONDS = 30.0
+"""How long an installation waits for another; each takes milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +150,15 @@ def without(text: str, path: Path, kind: str, host: Host) -> str:
     """The text without anything of ours, and nothing else changed."""
     where = str(path)
     if kind == "toml":
-        return tomls.take(text, host.mcp.path, where) if host.mcp else text
+        mine = host.mcp is not None and server_of_ours(_at(tomls.read(text, where), host.mcp.path))
+        return tomls.take(text, host.mcp.path, where) if host.mcp and mine else text
     data = jsonc.read(text, where)
     if host.hook_part is not None and isinstance(_at(data, host.hook_part.path), dict):
         for event in _at(data, host.hook_part.path):
             text = _without_hooks(text, [*host.hook_part.path, event], where)
-    if host.mcp is not None and host.mcp.format == "json":
-        text = jsonc.take(text, host.mcp.path, where)
+    mcp = host.mcp if host.mcp is not None and host.mcp.format == "json" else None
+    if mcp is not None and server_of_ours(_at(jsonc.read(text, where), mcp.path)):
+        text = jsonc.take(text, mcp.path, where)
     for key in (["extraKnownMarketplaces", "metier"], ["enabledPlugins", PLUGIN]):
         text = jsonc.take(text, key, where) if host.name == "claude-code" else text
     return text
@@ -195,7 +199,7 @@ def _at(data: Any, path: Sequence[str]) -> Any:
 def _bytes(path: Path) -> bytes | None:
     try:
         return path.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); mend its permissions") from error
@@ -250,7 +254,37 @@ class Ledger:
             ) from error
 
     def apply(self, changes: Sequence[Change], *, undo: bool = False) -> list[Path]:
-        """Every change is on disk, each file whole; returns the backups made of what was there before."""
+        """Every change is on disk, each file whole; returns the backups made of what was there before.
+
+        Raises `InputError` where a file is no longer what the changes were made from; nothing is written then.
+        """
+        with self._alone():
+            for change in changes:
+                if _bytes(change.path) != change.before:
+                    raise InputError(f"{change.path}: another program wrote to it just now; run this again")
+            return self._apply(changes, undo)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """No other installation of this home writes meanwhile: its row of the ledger would be lost."""
+        import filelock
+
+        try:
+            self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock = filelock.FileLock(self.home / "installs.lock", timeout=LOCK_SECONDS, mode=0o600)
+            lock.acquire()
+        except filelock.Timeout as error:
+            raise InputError(f"{self.home}: another `metier install` is under way; run this again after it") from error
+        except OSError as error:
+            raise InputError(
+                f"{self.home}: cannot be written ({error.strerror}); set METIER_HOME to a folder of yours"
+            ) from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _apply(self, changes: Sequence[Change], undo: bool) -> list[Path]:
         backups, emptied = [], list[str]()
         for change in changes:
             entries = self._entries()
