@@ -313,6 +313,8 @@ class Config:
     rescan: float = 30.0
     """Seconds between looks for added skills."""
     hook_deadline: float = 1.5
+    hook_serve: float = 0.0
+    """Seconds that a server begun by a session's start outlives the last request; 0: none is begun."""
     sources: Mapping[str, str] = field(default_factory=dict)
 
 

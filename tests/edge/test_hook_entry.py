@@ -193,3 +193,12 @@ def test_words_on_the_command_line_that_nobody_knows_do_no_harm() -> None:
     assert entry._arguments(["--home=/h", "nobody"]) == ("claude-code", "/h")
     assert entry._arguments([]) == ("claude-code", None)
     assert [entry._seconds(t) for t in ("", "x", "0", "99", "0.5", "nan")] == [None, None, None, None, 0.5, None]
+
+
+def test_a_cold_process_encodes_on_one_thread_without_starting_onnxruntime(tmp_path: Path) -> None:
+    shop = workshop(tmp_path, encoder="minilm")
+    event = json.dumps({**PROMPT, "cwd": str(shop.cwd)}).encode()
+    code, said, err = ran(tmp_path / "home", event, "-X", "importtime", METIER_ENCODER="minilm")
+    assert code == 0 and "sql-tuning" in said["hookSpecificOutput"]["additionalContext"]
+    loaded = {line.rpartition("|")[2].strip() for line in err.splitlines()}
+    assert "metier.models.bert" in loaded and "onnxruntime" not in loaded

@@ -12,6 +12,7 @@ from edge.test_hook_entry import ran
 from metier.assemble.workshop import Workshop
 from metier.edge.hooks import entry
 from metier.edge.hooks.desk import Desk
+from metier.edge.web.server import running, serve
 
 pytest.importorskip("starlette")
 
@@ -43,3 +44,36 @@ def test_every_way_to_ask_names_the_same_first_skill(tmp_path: Path, monkeypatch
     assert {r["session"] for r in shop.store.rows("SELECT session FROM routes WHERE session IS NOT NULL")} == {
         f"{way}{n}" for way in "hc" for n in range(len(SKILLS))
     }
+
+
+def test_a_session_begins_a_server_where_that_is_wanted_and_it_ends_when_nobody_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    begun: list[list[str]] = []
+    shop = workshop(tmp_path)
+    monkeypatch.setattr("subprocess.Popen", lambda words, **how: begun.append(words) if "serve" in words else None)
+    started = {"hook_event_name": "SessionStart", "session_id": "s", "cwd": str(shop.cwd)}
+    home = str(shop.home)
+    entry.cold(started, "claude-code", home, {})
+    assert begun == []
+    monkeypatch.setenv("METIER_HOOK_SERVE", "1800")
+    entry.cold({**started, "hook_event_name": "Stop"}, "claude-code", home, {})
+    assert begun == []
+    entry.cold(started, "claude-code", home, {})
+    assert [w for w in begun[0] if w.startswith("--")] == ["--quiet", "--port=0", "--idle=1800", f"--home={home}"]
+
+
+def test_an_idle_server_ends_in_order(tmp_path: Path) -> None:
+    shop = workshop(tmp_path)
+    serve(shop, port=0, idle=0.05)
+    assert not (shop.home / "serve.json").exists() and running(shop.home) is None
+
+
+def test_a_server_that_is_asked_stays(tmp_path: Path) -> None:
+    with served(workshop(tmp_path)) as client:
+        meter = client.made.meter
+        assert meter is not None
+        before = meter.last
+        assert client.get("/v1/health").status in (200, 404)
+        assert meter.last > before and not client.made.server.should_exit

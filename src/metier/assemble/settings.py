@@ -152,6 +152,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("log.days", "log_days", _number(0, 36500, int), "days a route stays in the log"),
     Setting("rescan", "rescan", _number(0, 86400), "seconds between looks for added skills"),
     Setting("hook.deadline", "hook_deadline", _number(0.05, 60), "seconds within which the hook answers"),
+    Setting("hook.serve", "hook_serve", _number(0, 604800), "idle seconds of a server that a session begins; 0: none"),
 )
 
 

@@ -238,8 +238,7 @@ class Workshop:
                 return self._opened
             while current is not None:
                 try:
-                    self._opened = open_generation(current)
-                    return self._opened
+                    return self.reopen(current)
                 except IndexProblem as error:
                     failed, current = current, self.view.current()
                     if current == failed:  # else indexers were quick: it was replaced, and removed, while being opened
@@ -256,6 +255,12 @@ class Workshop:
                 raise IndexProblem(f"{self.view.folder}: the index could not be written; see the warnings above")
             self._opened = open_generation(made)
             return self._opened
+
+    def reopen(self, generation: Path) -> Opened:
+        """That generation is the open one. Raises `IndexProblem` when it is damaged; nothing is built."""
+        if self._opened is None or self._opened.folder != generation:
+            self._opened = open_generation(generation)
+        return self._opened
 
     def _source(self, made: Written | None = None) -> Source:
         rule: Literal["agentskills", "claude-code"] = (
@@ -286,10 +291,9 @@ class Workshop:
 
     def _shelve(self, progress: Progress) -> None:
         """What the reranker reads of the skills is ready before a request asks for it; the index itself is in place."""
-        if self._evaluating or not self.config.rerank:
-            return
         try:
-            self.graphs.shelve(self.opened().library.skills, progress)
+            if self.config.rerank and not self._evaluating:
+                self.graphs.shelve(self.opened().library.skills, progress)
         except MetierError as error:  # a full disk: requests extract what they need, as they would without
             self.warnings.append(f"the skills' graphs are not kept: {error}")
 

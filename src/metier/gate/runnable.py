@@ -9,7 +9,6 @@ Every answer is `met`, `missing` or `unknown`, with its reason. Variables are lo
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
@@ -148,6 +147,8 @@ def _tool(need: Requirement, task: Task, host: str) -> tuple[State, str]:
 
 
 def _bin(need: Requirement, machine: Machine) -> tuple[State, str]:
+    import shutil  # it loads three archivers; most slates need no program
+
     for name in need.names:
         if os.sep in name or (os.altsep and os.altsep in name):
             return "unknown", f"{name} is a path, not the name of a program"

@@ -24,6 +24,7 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
         "--allow-host", action="append", default=[], metavar="NAME", help="another name this server is reached by"
     )
     parser.add_argument("--skills", action="append", type=Path, metavar="PATH", help="serve these alone")
+    parser.add_argument("--idle", type=float, default=0.0, metavar="SECONDS", help="end when nobody asks for so long")
     parser.add_argument("--link", action="store_true", help="print a link to the running dashboard, and end")
 
 
@@ -56,7 +57,7 @@ def run_serve(args: argparse.Namespace, screen: Screen) -> int:
         deadline=args.config.hook_deadline,
         complain=screen.note,
     )
-    server.serve(shop, host=args.bind, port=args.port, allow=args.allow_host, hook=hooks, ready=ready)
+    server.serve(shop, host=args.bind, port=args.port, allow=args.allow_host, hook=hooks, ready=ready, idle=args.idle)
     screen.note("stopped")
     return 0
 

@@ -174,10 +174,8 @@ def _ready(shop: Workshop) -> bool:
     """Whether there is an index to answer from; where there is none, one is being built behind, never here."""
     current = shop.view.current()
     if current is not None:
-        from metier.assemble.indexing import open_generation
-
         try:
-            open_generation(current)
+            shop.reopen(current)
             return True
         except IndexProblem:
             shop.view.distrust()  # so that the refresh does not take it for a good one

@@ -10,6 +10,7 @@ rest of metier. A second thread does all the work; the first one waits, answers 
 from __future__ import annotations
 
 import _thread
+import gc
 import os
 import sys
 import time
@@ -36,6 +37,8 @@ def run(argv: list[str]) -> None:
         "deadline": _seconds(os.environ.get("METIER_HOOK_DEADLINE", "")) or DEADLINE,
         "answer": NOTHING,
     }
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy loads: with more, the encoder starts slowly
+    gc.disable()  # nothing this process makes is worth a collection
     finished = _thread.allocate_lock()
     finished.acquire()
     _thread.start_new_thread(_work, (argv, state, finished))
@@ -90,7 +93,21 @@ def cold(event: dict[str, Any], host: str, home: str | None, state: dict[str, An
     config, _ = load(flags={"home": home, "host": host}, cwd=Path(folder))
     if not os.environ.get("METIER_HOOK_DEADLINE"):
         state["deadline"] = config.hook_deadline
-    return answered(event, Workshop(config, cwd=Path(folder)), host=host, complain=_complain)
+    said = answered(event, Workshop(config, cwd=Path(folder)), host=host, complain=_complain)
+    if config.hook_serve and event.get("hook_event_name") == "SessionStart":
+        _serve(config.home, config.hook_serve, folder)
+    return said
+
+
+def _serve(home: str, idle: float, folder: str) -> None:
+    """A server of this home begins behind, so that the session's prompts are answered warm; a second one just ends."""
+    import subprocess
+
+    words = [sys.executable, "-m", "metier.edge.cli.main", "serve", "--quiet", "--port=0", f"--idle={idle:g}"]
+    subprocess.Popen(
+        [*words, f"--home={home}"], cwd=folder, start_new_session=True, close_fds=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
 
 
 def _needless(prompt: str) -> bool:

@@ -6,11 +6,11 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metier.errors import NotFound
+from metier.late import dataclass
 from metier.store import log_events, shown
 from metier.types import Event, What
 

@@ -42,6 +42,8 @@ class Meter:
     """Requests by path and status, their time, the time of each stage, verdicts and failures, since the start."""
 
     began: float = field(default_factory=time.time)
+    last: float = field(default_factory=time.monotonic)
+    """When a request was answered last, on the clock that never goes back."""
     requests: Counter[tuple[str, str, int]] = field(default_factory=Counter)
     seconds: dict[str, Histogram] = field(default_factory=dict)
     stages: dict[str, Histogram] = field(default_factory=dict)
@@ -51,6 +53,7 @@ class Meter:
 
     def answered(self, path: str, method: str, status: int, seconds: float) -> None:
         """One request to the path template `path` was answered."""
+        self.last = time.monotonic()
         self.requests[(path, method, status)] += 1
         self.seconds.setdefault(path, Histogram()).add(seconds)
 

@@ -15,6 +15,7 @@ import os
 import secrets
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -27,6 +28,7 @@ from metier.errors import ConfigError, MetierError, MissingExtra
 if TYPE_CHECKING:
     from metier.assemble.workshop import Workshop
     from metier.edge.web.desk import Hook
+    from metier.edge.web.meter import Meter
 
 PORT = 7717
 BACKLOG = 256
@@ -71,14 +73,19 @@ def serve(
     hook: Hook | None = None,
     ready: Callable[[Running, str], None] = lambda running, link: None,
     environment: Mapping[str, str] = os.environ,
+    idle: float = 0.0,
 ) -> None:
-    """Serves until SIGINT or SIGTERM, then ends in order. `ready` gets the address and a one-time link.
+    """Serves until SIGINT or SIGTERM, or for `idle` seconds without a request (0: for ever), then ends in order.
+
+    `ready` gets the address and a one-time link.
 
     Raises `MissingExtra`, `ConfigError` (host, port or token) and `MetierError` (this home is already served).
     """
     ours = prepared(shop, host=host, port=port, allow=allow, hook=hook, environment=environment)
     with ours as made, stopping(made.server):
         ready(made.told, made.link)
+        if idle > 0:
+            threading.Thread(target=made.retire, args=(idle,), name="metier-idle", daemon=True).start()
         made.run()
 
 
@@ -90,6 +97,14 @@ class Prepared:
     told: Running
     link: str
     bound: socket.socket
+    meter: Meter | None = None
+    """What counts its answers; None for the server of another process."""
+
+    def retire(self, idle: float) -> None:
+        """Returns when nobody has asked for `idle` seconds; the server then ends in order."""
+        while self.meter is not None and (left := self.meter.last + idle - time.monotonic()) > 0:
+            time.sleep(left)
+        self.server.should_exit = True
 
     def run(self) -> None:
         """Answers until `server.should_exit` is set."""
@@ -131,7 +146,7 @@ def prepared(
             )  # fmt: skip
             with announced(home, told):
                 link = f"{told.address}/enter?code={desk.keys.link()}"
-                yield Prepared(uvicorn.Server(config), told, link, bound)
+                yield Prepared(uvicorn.Server(config), told, link, bound, desk.meter)
 
 
 @contextlib.contextmanager
