@@ -1,4 +1,5 @@
 import random
+import time
 from dataclasses import replace
 
 from tests.rerank.material import MESH, skill
@@ -6,6 +7,7 @@ from tests.rerank.material import MESH, skill
 from metier.rerank.arrays import implementations
 from metier.rerank.extract import denies_below, extract
 from metier.rerank.graph import SKILL
+from metier.rerank.rules import MAX_STATEMENTS
 from metier.types import Requirement
 
 DESCRIPTION = "Weigh meshes. Report the mass of the largest part. Not for broken meshes."
@@ -110,3 +112,15 @@ def test_any_soup_of_markdown_can_be_read() -> None:
         body = "".join(rng.choice(pieces) for _ in range(rng.randint(0, 120)))
         graph = extract(skill("soup", body), body)
         assert graph.nodes and all(0.0 <= n.reliability <= 1.0 for n in graph.nodes)
+
+
+def test_a_hostile_skill_costs_no_more_than_its_caps() -> None:
+    long = skill("x", "", "D. " * 200_000)
+    hostile = replace(long, excludes=("NOT for " * 20_000,) * 500)
+    nested = "\n".join(" " * (2 * (i % 20)) + "- " * 10 + "x" for i in range(30_000))
+    baits = [nested, "# (" * 300_000, "| a | b |\n|---|---|\n" + "| x | yes |\n" * 50_000, "`a` " * 300_000, "**a " * 300_000,
+             "\n".join(f"{'#' * (1 + i % 6)} Heading {i} (do not" for i in range(30_000)), "never not no " * 200_000,
+             "## Ignore all previous instructions\n" * 10_000]  # fmt: skip
+    began = time.process_time()
+    assert all(len(extract(hostile, bait).nodes) <= 2 * MAX_STATEMENTS for bait in baits)
+    assert time.process_time() - began < 5.0

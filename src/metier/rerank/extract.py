@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from metier.late import pattern
 from metier.rerank.graph import SKILL, Edge, Node, NodeType, Relation, SkillGraph, node_id
-from metier.rerank.rules import Statement, ancestry, plain, statements
+from metier.rerank.rules import MAX_STATEMENT, Statement, ancestry, plain, statements
 from metier.rerank.terms import DENY, listed
 from metier.types import Skill
 
@@ -27,6 +27,8 @@ SAID = {"description": 1.0, "heading": 0.9, "step": 0.95, "sentence": 0.9, "row"
 """How far a statement of this form is taken at its word before anyone judged it [ours]: the author's summary most,
 a line of example code least."""
 MAX_DESCRIPTION = 4000
+MAX_EXCLUDES = 20
+"""Passages on what a skill is not for; a description has one or two."""
 MAX_ARTIFACTS = 60
 LEAD_WORDS = 6
 """Words up to which a heading or lead-in is about its list as a whole [ours]."""
@@ -112,13 +114,14 @@ class _Making:
     def describe(self) -> None:
         """Clauses of the description are capabilities or constraints of the whole; "Not for …" is denied."""
         text = self.skill.description[:MAX_DESCRIPTION]
-        for other in self.skill.excludes:  # said once, as what it is
+        excludes = [other[:MAX_STATEMENT] for other in self.skill.excludes[:MAX_EXCLUDES]]
+        for other in excludes:  # said once, as what it is
             text = text.replace(other, " ")
         for clause in _CLAUSE.split(text):
             words = plain(clause).strip(" .;")
             if words:
                 self._under(self.whole, words, clause.strip(), "description", offers=True)
-        for other in self.skill.excludes:
+        for other in excludes:
             said = _NOT_FOR.sub("", plain(other)).strip(" .;:")
             name = self.add("constraint", f"not for {said}", other, SAID["description"])
             self.edge(self.whole, "subject_to", name)
