@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 READABLE_SHARE = 0.5
 """An encoder that knows less than this share of a request: its vector says nothing, the lexical channel decides."""
 CLEAR = 0.75
-"""A skill this near is an answer, whatever the message reads like: no needless one of 2,200 came so near (0033)."""
+"""A skill this near is an answer, whatever the message reads like: none without need comes so near (decision 0033)."""
 WORDS_COUNTED = (12, 40)
 """Longer is no more a request than this: people also tell long stories that want nothing (decision 0033)."""
 WORDS_MARKED = 40
