@@ -6,12 +6,23 @@ from tests.evaluate.test_corrupt import BODY, DESCRIPTION, REQUEST
 
 from metier.errors import InputError
 from metier.evaluate.datasets import Request
-from metier.evaluate.lookalikes import Scored, below, expected_ndcg, pairs, report, text_scores, witness_scores
+from metier.evaluate.lookalikes import (
+    Near,
+    Pair,
+    Scored,
+    below,
+    expected_ndcg,
+    fitted_lambda,
+    pairs,
+    report,
+    text_scores,
+    witness_scores,
+)
 from metier.evaluate.world import tasks
 from metier.models.replay import HashEncoder
 from metier.rerank.keep import Graphs
 from metier.rerank.witness import Rerank
-from metier.types import Skill
+from metier.types import Evidence, Skill
 
 
 def one_pair(seed: int = 0, per_request: int = 3) -> list:
@@ -62,3 +73,21 @@ def test_the_witness_ranks_by_the_text_scores_own_candidates_and_the_report_adds
 def test_nothing_to_break_is_an_error_that_says_what_to_give() -> None:
     with pytest.raises(InputError, match="give requests with details"):
         report(Scored([], [], []))
+
+
+def test_lambda_is_fitted_on_pairs_that_nothing_contradicts() -> None:
+    def told(score: float) -> Evidence:
+        return Evidence("rerank", score, "")
+
+    near = tuple(Near(replace_id(f"c{i}"), "b", None if i == 0 else "step-removed") for i in range(3))
+    pair = Pair(Request("r", "t", {"c0": 1.0}, "x"), "c0", near)
+    text = np.array([0.1, 0.2, 0.3])  # text prefers the copies, the witness the valid one
+    helpful = Scored([pair], [text], [text], [[told(0.9), told(0.5), told(0.4)]])
+    assert (fitted_lambda(helpful) or 0.0) > 1.0
+    harmful = Scored([pair], [text[::-1].copy()], [text], [[told(0.4), told(0.5), told(0.9)]])
+    assert fitted_lambda(harmful) == 0.0
+    assert fitted_lambda(Scored([pair], [text], [text], [[told(0.9), told(0.0), told(0.0)]])) is None
+
+
+def replace_id(name: str) -> Skill:
+    return Skill(id=name, name=name, digest=name, root="", scope="given", description="", addresses=(name,))

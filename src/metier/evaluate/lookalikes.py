@@ -22,6 +22,8 @@ from metier.errors import InputError
 from metier.evaluate.corrupt import OPERATORS, Corruption, chosen, corruptions
 from metier.evaluate.datasets import Request
 from metier.evaluate.metrics import Difference, paired_bootstrap
+from metier.rerank.calibrate import fit_lambda
+from metier.rerank.witness import z
 from metier.text import fingerprint
 from metier.types import Candidate, Encoder, Evidence, Skill, Slate, Stage, Task, ranked
 
@@ -209,6 +211,26 @@ def report(scored: Scored, *, seed: int = 0, k: int = 4) -> dict[str, Any]:
         "by_operator": by_operator,
         "by_dataset": by_dataset,
     }
+
+
+def fitted_lambda(scored: Scored) -> float | None:
+    """λ of the pairwise loss (methods 2.7) over these pairs, for a library of one's own; None without evidence.
+
+    Contradicted near-copies say nothing about it: they stand last whatever λ is.
+    """
+    text, worth = [], []
+    for pair, given, evidence in zip(scored.pairs, scored.text, scored.evidence, strict=True):
+        live = [i for i, e in enumerate(evidence) if e is not None and e.score > 0.0]
+        if pair.position not in live or len(live) < 2:
+            continue
+        scores = np.log([e.score for e in evidence if e is not None and e.score > 0.0])
+        near, far = z(given[live]), z(scores)
+        valid = live.index(pair.position)
+        for i in range(len(live)):
+            if i != valid:
+                text.append(near[valid] - near[i])
+                worth.append(far[valid] - far[i])
+    return round(fit_lambda(np.array(text), np.array(worth)), 3) if text else None
 
 
 def _compared(text: NDArray[np.float64], ours: NDArray[np.float64], found: Difference) -> dict[str, Any]:

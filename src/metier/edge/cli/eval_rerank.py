@@ -13,7 +13,15 @@ from metier.assemble.workshop import Workshop
 from metier.edge.cli.screen import Screen
 from metier.errors import InputError
 from metier.evaluate.datasets import as_library, known_as, read_requests
-from metier.evaluate.lookalikes import BACKGROUND, Scored, pairs, report, text_scores, witness_scores
+from metier.evaluate.lookalikes import (
+    BACKGROUND,
+    Scored,
+    fitted_lambda,
+    pairs,
+    report,
+    text_scores,
+    witness_scores,
+)
 from metier.types import Skill
 
 
@@ -68,6 +76,7 @@ def run_eval_rerank(args: argparse.Namespace, screen: Screen) -> int:
     shown = {
         "schema": "metier-eval-rerank-v1",
         **found,
+        "lambda_fitted": fitted_lambda(Scored(made, text, ours, evidence)),
         "left_out": asked - len(made),
         "gold_not_in_library": len(wanted - set(named)),
         "seed": args.seed,
@@ -124,6 +133,8 @@ def _print(shown: dict[str, Any], screen: Screen) -> None:
     rows += [[name, str(v["n"]), *_cells(v)] for name, v in shown["by_operator"].items()]
     screen.table(rows, ["", "n", "text", "witness", "delta", "95% interval"])
     screen.print("Per operator: near-copies ranked below the valid skill, in percent; a tie counts half.")
+    if shown["lambda_fitted"] is not None:
+        screen.print(f"The pairwise loss over these pairs chooses λ = {shown['lambda_fitted']:g}.")
 
 
 def _cells(found: dict[str, Any]) -> list[str]:
