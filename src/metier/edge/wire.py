@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from metier.text import printable, visible
+from metier.text import one_line, printable, visible
 from metier.types import Candidate, Evidence, Outcome, Route, Skill, Verdict
 
 ROUTE = "metier-route-v1"
 ERROR = "metier-error-v1"
+ERROR_WIDTH = 600
+"""Characters of an error's message: what it quotes came from the asker and need not come back whole."""
 
 
 def route(value: Route, *, k: int | None = None) -> dict[str, Any]:
@@ -62,8 +64,13 @@ def link(address: str) -> dict[str, Any]:
 
 def error(code: str, message: str, choices: Sequence[str] = ()) -> dict[str, Any]:
     """What went wrong, with the remedy; `choices` where a name was nearly one."""
-    told: dict[str, Any] = {"schema": ERROR, "error": code, "message": message}
+    told: dict[str, Any] = {"schema": ERROR, "error": code, "message": shortened(message)}
     return {**told, "choices": list(choices)} if choices else told
+
+
+def shortened(message: str) -> str:
+    """The message as it is, unless it quotes more than anybody reads."""
+    return message if len(message) <= ERROR_WIDTH else one_line(message, ERROR_WIDTH)
 
 
 def candidate(value: Candidate, rank: int) -> dict[str, Any]:

@@ -21,6 +21,8 @@ from metier.types import Arm, Origin, Outcome
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+LARGEST = 2**53
+"""Whole numbers from here on are no counts of anything, and neither SQLite nor JSON's readers keep them."""
 _OPAQUE = pattern(r"(?:id|sha256|route):\S+\Z")  # a name, a hash of the text, a route without its text
 _NAME_LENGTH = 16  # hex digits of a text's fingerprint that name it: 64 bits, no collision below billions of tasks
 COUNTED = "origin <> 'agent'"
@@ -134,4 +136,6 @@ def check(row: Row) -> None:
 
 
 def _number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    return abs(value) < LARGEST if isinstance(value, int) else math.isfinite(value)

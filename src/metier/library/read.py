@@ -83,14 +83,18 @@ def resource(skill: Skill, path: str) -> bytes:
     if address is None:
         raise NotFound(f"'{path}': the files of '{skill.name}' are unknown; it comes from {skill.addresses[0]}")
     parts = PurePosixPath(path).parts
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError as error:  # half an emoji names no file
+        raise ForbiddenPath(f"{path[:200]!a} is no name of a file; give one such as 'reference.md'") from error
     if not parts or path.startswith("/") or ".." in parts or "\0" in path or "\\" in path or ":" in parts[0]:
-        raise ForbiddenPath(f"'{path}' is no path below the skill '{skill.name}'; give one such as 'reference.md'")
+        raise ForbiddenPath(f"'{path[:200]}' is no path below the skill '{skill.name}'; write it like 'reference.md'")
     if SKIP.intersection(parts):
-        raise ForbiddenPath(f"'{path}' lies in a folder that no skill's digest covers; give one of its own files")
+        raise ForbiddenPath(f"'{path[:200]}' lies in a folder that no skill's digest covers; give one of its own files")
     inside = os.path.realpath(address)
     real = os.path.realpath(Path(inside, *parts))
     if not real.startswith(inside + os.sep):
-        raise ForbiddenPath(f"'{path}' leads out of the skill '{skill.name}', to '{real}'; it is not shown")
+        raise ForbiddenPath(f"'{path[:200]}' leads out of the skill '{skill.name}', to '{real}'; it is not shown")
     try:
         return _plain(inside, list(Path(real).relative_to(inside).parts), path)
     except (FileNotFoundError, NotADirectoryError):

@@ -45,7 +45,7 @@ def answer(
     try:
         return act(event, shop, host)
     except Exception as error:  # whatever breaks, the agent goes on as if metier were not there
-        complain(f"metier hook: {type(error).__name__}: {error}")
+        complain(f"metier hook: {type(error).__name__}: {one_line(str(error), 300)}")
         return {}
 
 
@@ -101,7 +101,7 @@ def _tool_used(event: Mapping[str, Any], shop: Workshop, host: str) -> dict[str,
     if event.get("tool_name") == "Skill" and isinstance(given, Mapping):
         name = given.get("skill") or given.get("command")
         if isinstance(name, str) and name:
-            happened(shop, _session(event), [name], "used")
+            happened(shop, _session(event), [_valid(name)], "used")
     elif given is not None:
         seen_in(shop, _session(event), [json.dumps(given, ensure_ascii=False)])
     return {}
@@ -110,7 +110,7 @@ def _tool_used(event: Mapping[str, Any], shop: Workshop, host: str) -> dict[str,
 def _expanded(event: Mapping[str, Any], shop: Workshop, host: str) -> dict[str, Any]:
     name = event.get("command_name")
     if event.get("expansion_type", "slash_command") == "slash_command" and isinstance(name, str) and name:
-        happened(shop, _session(event), [name.lstrip("/")], "used")
+        happened(shop, _session(event), [_valid(name).lstrip("/")], "used")
     return {}
 
 
@@ -146,14 +146,19 @@ EVENTS = tuple(_EVENTS)
 
 def _session(event: Mapping[str, Any]) -> str | None:
     session = event.get("session_id")
-    return session[:200] if isinstance(session, str) and session else None
+    return _valid(session[:200]) if isinstance(session, str) and session else None
+
+
+def _valid(text: str) -> str:
+    """The text without halves of surrogate pairs, which no database keeps."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _said_stack(event: Mapping[str, Any], host: str) -> str | None:
     model = event.get("model")
     if isinstance(model, Mapping):
         model = model.get("id") or model.get("display_name")
-    return f"{host}/{model.strip()}"[:200] if isinstance(model, str) and model.strip() else None
+    return _valid(f"{host}/{model.strip()}"[:200]) if isinstance(model, str) and model.strip() else None
 
 
 def _stack(event: Mapping[str, Any], shop: Workshop, host: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -111,10 +112,16 @@ def read_turn(transcript: Path) -> Turn:
 
     What cannot be read is skipped.
     """
-    if not transcript.is_file():
+    try:  # without waiting: what was a file a moment ago may be a pipe now
+        descriptor = os.open(transcript, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except (OSError, ValueError):  # none there, or a name that no file can have
         return Turn()
-    with transcript.open("rb") as file:
-        start = max(0, os.fstat(file.fileno()).st_size - TRANSCRIPT_TAIL)
+    about = os.fstat(descriptor)
+    if not stat.S_ISREG(about.st_mode):
+        os.close(descriptor)
+        return Turn()
+    with os.fdopen(descriptor, "rb") as file:
+        start = max(0, about.st_size - TRANSCRIPT_TAIL)
         file.seek(start)
         lines = file.read(TRANSCRIPT_TAIL).split(b"\n")
     calls: list[str] = []

@@ -31,6 +31,9 @@ OFFERED = 200
 WIDTH = 220
 """Characters of a description in the text for the agent; the whole of it is in the structured answer."""
 
+LARGEST = 2**53
+"""Whole numbers from here on mean nothing that could be counted."""
+
 INSTRUCTIONS = """\
 metier finds the skill (a folder with a SKILL.md: instructions, scripts, references) that fits a task, among those \
 installed on this machine. Call find_skills with the task in the user's own words before work that a written procedure \
@@ -152,7 +155,7 @@ class Tools:
         act = {"find_skills": self._find, "load_skill": self._load, "record_outcome": self._record}.get(name)
         if act is None:
             names = ", ".join(str(tool["name"]) for tool in TOOLS)
-            return Answer(f"there is no tool '{name}'; these are: {names}", error=True)
+            return Answer(f"there is no tool '{one_line(visible(name), 40)}'; these are: {names}", error=True)
         wrong = _wrong(name, arguments)
         if wrong:
             return Answer(f"{name}: {wrong}", error=True)
@@ -161,11 +164,11 @@ class Tools:
             return Answer(printable(answer.text), _printable(answer.data), answer.error)
         except NotFound as error:
             choices = "".join(f"\n  {visible(choice)}" for choice in error.choices)
-            return Answer(f"{name}: {visible(str(error))}{choices}", error=True)
+            return Answer(f"{name}: {_said(error)}{choices}", error=True)
         except MetierError as error:
-            return Answer(f"{name}: {visible(str(error))}", error=True)
+            return Answer(f"{name}: {_said(error)}", error=True)
         except Exception as error:  # an agent must be able to go on, whatever broke here
-            cause = f"{type(error).__name__}: {error}"
+            cause = f"{type(error).__name__}: {_said(error)}"
             return Answer(f"{name}: metier failed ({cause}); go on without a skill, and run: metier doctor", error=True)
 
     def _find(self, given: Mapping[str, Any]) -> Answer:
@@ -224,6 +227,11 @@ class Tools:
             return ""
         then, now = before[0]["digest"][:12], skill.digest[:12]
         return f"[metier] This skill has changed since it was last loaded here (sha256 {then} then, {now} now)."
+
+
+def _said(error: Exception) -> str:
+    """The error in one line of bounded length: what it quotes came from the agent and need not come back whole."""
+    return wire.shortened(visible(str(error)))
 
 
 def _on(route: Route | None, name: str) -> Skill | None:
@@ -289,7 +297,7 @@ def _fits(value: Any, rule: Mapping[str, Any]) -> bool:
     if kind == "array":
         return isinstance(value, list) and all(isinstance(item, str) for item in value)
     number = isinstance(value, int if kind == "integer" else (int, float)) and not isinstance(value, bool)
-    return number and rule.get("minimum", value) <= value <= rule.get("maximum", value)
+    return number and abs(value) < LARGEST and rule.get("minimum", value) <= value <= rule.get("maximum", value)
 
 
 def _asked(rule: Mapping[str, Any]) -> str:
