@@ -17,20 +17,18 @@ else:
     except ImportError:
         from hashlib import blake2b
 
+    try:
+        from _sha2 import sha256 as _own  # since Python 3.12
+    except ImportError:
+        try:
+            from _sha256 import sha256 as _own
+        except ImportError:
+            from hashlib import sha256 as _own
+
     def sha256(data=b""):
         """A sha256 object over `data`, as `hashlib.sha256` makes one."""
         loaded = sys.modules.get("hashlib")
-        return (loaded.sha256 if loaded is not None else _own())(data)
-
-    def _own():
-        for name in ("_sha2", "_sha256"):  # since Python 3.12, and before
-            try:
-                return __import__(name).sha256
-            except ImportError:
-                continue
-        import hashlib
-
-        return hashlib.sha256
+        return (loaded.sha256 if loaded is not None else _own)(data)
 
 
 __all__ = ["blake2b", "sha256"]
