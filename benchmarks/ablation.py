@@ -50,6 +50,7 @@ def whole(run: Any, default: tuple[str, ...], requests: Sequence[Any]) -> dict[s
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--no-rows", action="store_true", help="the sweeps alone")
+    parser.add_argument("--no-sweeps", action="store_true", help="the rows alone, into ablation-rows-<sha12>.json")
     given = parser.parse_args()
     began, benches, requests = time.perf_counter(), benches_of(given), requests_of(given)
     drafts = any(r.hypothetical for r in requests)
@@ -79,6 +80,9 @@ def main() -> None:
         result |= ablation(run, available, default, requests)
         if tuned:
             result["whole against untuned dense"] = whole(run, default, requests)
+    if given.no_sweeps:
+        keep("ablation-rows", given, began, result)
+        return
     result["sweeps"] = {}
     for modules in (("dense",), *((("dense", "tuned"),) if tuned else ())):
         bench = benches.bench(modules)
