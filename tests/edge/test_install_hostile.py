@@ -1,6 +1,7 @@
 """Configuration files as nobody should have them: changed and given back to the byte, or refused and left alone."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -93,3 +94,45 @@ def test_many_installations_at_once_leave_no_trace_after_as_many_removals(tmp_pa
         ]
         assert [p.communicate() and p.returncode for p in running] == [0] * len(hosts)
     assert {p: p.read_bytes() for p in (tmp_path / "home").rglob("*") if p.is_file()} == before
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+def test_a_pipe_a_device_a_folder_and_a_loop_are_refused_without_waiting(tmp_path: Path) -> None:
+    path = tmp_path / "home" / ".cursor" / "mcp.json"
+    path.parent.mkdir(parents=True)
+    for make in (os.mkfifo, lambda p: p.symlink_to("/dev/zero"), Path.mkdir, lambda p: p.symlink_to(p.name)):
+        make(path)
+        with pytest.raises(InputError, match=r"mcp\.json: (is no plain file|cannot be read)"):
+            plan.install(wish(tmp_path, "cursor"), COMMANDS)
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+@pytest.mark.parametrize("target", ["../home/.bashrc", "../home/new.json", "/dev/zero", "../home"])
+def test_a_projects_file_that_leads_out_of_the_project_is_not_written_through(target: str, tmp_path: Path) -> None:
+    for folder in ("project/.cursor", "home"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "home" / ".bashrc").write_bytes(b"{}")
+    at = tmp_path / "project" / ".cursor"
+    (at / "mcp.json").symlink_to(target if target.startswith("/") else f"../{target}")
+    asked = Wish(host("cursor"), "project", tmp_path / "project", {"HOME": str(tmp_path / "home")})
+    for act in (lambda: plan.install(asked, COMMANDS), lambda: plan.uninstall(asked, Ledger(tmp_path / "metier"))):
+        with pytest.raises(InputError, match=r"leads out of the project, to .*; remove that link, or"):
+            act()
+    at.rename(tmp_path / "elsewhere")
+    at.symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "mcp.json").unlink()
+    with pytest.raises(InputError, match="leads out of the project"):
+        plan.install(asked, COMMANDS)
+    assert (tmp_path / "home" / ".bashrc").read_bytes() == b"{}" and not (tmp_path / "home" / "new.json").exists()
+
+
+def test_a_link_inside_the_project_and_a_link_of_your_own_are_followed(tmp_path: Path) -> None:
+    for folder in ("project/.cursor", "project/etc", "home/.cursor", "dotfiles"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "project" / ".cursor" / "mcp.json").symlink_to("../etc/mcp.json")
+    (tmp_path / "home" / ".cursor" / "mcp.json").symlink_to("../../dotfiles/mcp.json")
+    ledger = Ledger(tmp_path / "metier")
+    env = {"HOME": str(tmp_path / "home")}
+    for where in ("project", "user"):
+        ledger.apply(plan.install(Wish(host("cursor"), where, tmp_path / "project", env), COMMANDS))  # type: ignore[arg-type]
+    assert (tmp_path / "project" / "etc" / "mcp.json").is_file() and (tmp_path / "dotfiles" / "mcp.json").is_file()

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import secrets
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,8 @@ from metier.errors import InputError
 CONTEXT = 1
 """Unchanged lines shown around a change: configuration files hold secrets that need not scroll by."""
 PLUGIN = "metier@metier"
+LIMIT = 64_000_000
+"""Bytes of a configuration; Claude Code keeps its history in one, tens of megabytes of it."""
 LOCK_SECONDS = 30.0
 """How long an installation waits for another; each takes milliseconds."""
 
@@ -70,6 +73,8 @@ class Wish:
         for kind, part, wanted in (("hooks", self.host.hook_part, self.hooks), ("mcp", self.host.mcp, self.mcp)):
             if part is not None and wanted:
                 place = self.file if self.file is not None else part.file(self.where, self.cwd, self.env)
+                if self.where == "project" and self.file is None:
+                    _check_inside(place, self.cwd)
                 found.append((kind, part, place))
         return found
 
@@ -196,9 +201,22 @@ def _at(data: Any, path: Sequence[str]) -> Any:
 # ---------------------------------------------------------------------------------------------- bytes and their text
 
 
+def _check_inside(path: Path, project: Path) -> None:
+    """Raises `InputError` for a project's file that is a link out of it: a clone may bring one to any file of yours."""
+    real, root = os.path.realpath(path), os.path.realpath(project)
+    if not real.startswith(root.rstrip(os.sep) + os.sep):
+        raise InputError(f"{path}: leads out of the project, to {real}; remove that link, or name the file with --file")
+
+
 def _bytes(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise InputError(f"{path}: is no plain file; move it away, then run this again")
+            data = file.read(LIMIT + 1)
+        if len(data) > LIMIT:
+            raise InputError(f"{path}: has over {LIMIT:,} bytes, so it is no configuration; move it away")
+        return data
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
