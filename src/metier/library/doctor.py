@@ -50,7 +50,8 @@ CODES: Mapping[str, str] = {
         "reserved-character stray-fence tab unquoted-colon yaml",
         "standard": "allowed-tools-type compatibility-too-long compatibility-type description-too-long empty-body "
         "file-name key-spelling metadata-type name-characters name-differs-from-folder name-too-long",
-        "form": "bare-cr byte-order-mark control-characters crlf dead-link duplicate-id duplicate-key link-loop",
+        "form": "bare-cr byte-order-mark control-characters crlf dead-link duplicate-id duplicate-key link-loop "
+        "link-outside",
     }.items()
     for code in codes.split()
 }

@@ -78,7 +78,7 @@ def scan(
             if rows.is_library(str(root.path)) and root.path.is_file():
                 files[index] = rows.stamp_of(str(root.path))
             else:
-                walk.root(index, str(root.path))
+                walk.root(index, str(root.path), _bound(root))
     walk.finish()
     given = tuple(dict.fromkeys(str(root.path) for root in places))
     if previous is not None and collapse and _same(previous, walk, places, files, spool):
@@ -150,6 +150,14 @@ def read_folder(address: str, root: Root, skill_id: str = "") -> tuple[Skill | N
 def _markers(address: str) -> Iterator[str]:
     names = [each.name for each in Path(address).iterdir() if is_marker(each.name)]
     yield from sorted(names, key=lambda name: (name != "SKILL.md", name))
+
+
+def _bound(root: Root) -> str:
+    """The project that holds its place of skills (`.claude/skills`, `skills`); empty for places of the person."""
+    if root.scope != "project":
+        return ""
+    above = root.path.parent
+    return str(above.parent if above.name.startswith(".") else above)
 
 
 def _absolute(root: Root) -> Path:

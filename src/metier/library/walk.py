@@ -16,8 +16,11 @@ from metier.late import dataclass
 from metier.library.folder import DEPTH, SKIP, Stat, entry, is_marker, marker, stamp
 from metier.types import Problem, Scope
 
-CODES = frozenset(("unreadable-folder", "too-deep", "link-loop", "dead-link"))
+CODES = frozenset(("unreadable-folder", "too-deep", "link-loop", "dead-link", "link-outside"))
 """Codes of the problems that every walk finds anew."""
+OUTSIDE = 3
+"""Levels below a link out of a project that are looked in: a skill, a folder of them, or a folder of kinds [ours]. A
+clone may bring a link to /usr, and its skills folder would be the whole disk."""
 _NOT_FILES = ("/proc/", "/sys/", "/dev/")
 """Where a link never leads to skills, and where reading can hang."""
 
@@ -53,14 +56,29 @@ class Walk:
     seen: set[str] = field(default_factory=set)
     links: list[tuple[int, str, str, int]] = field(default_factory=list)
     order: list[tuple[str, int]] = field(default_factory=list)
+    bounds: dict[int, str] = field(default_factory=dict)
+    out: str = ""
+    """The link out of a project that is being followed."""
 
-    def root(self, index: int, path: str) -> None:
-        """Every skill below the folder `path` is found, as the root of that index."""
+    def root(self, index: int, path: str, bound: str = "") -> None:
+        """Every skill below the folder `path` is found, as the root of that index.
+
+        `bound`: the folder that a link may lead out of only to something shallow (a project).
+        """
         real = os.path.realpath(path)
+        if bound:
+            self.bounds[index] = os.path.realpath(bound).rstrip("/") + "/"
         if real in self.seen:
             self._alias(index, path, real)
         else:
-            self._visit(index, path, real, "", 0, [])
+            self._follow(index, path, real, "", 0)
+
+    def _follow(self, index: int, address: str, real: str, relative: str, depth: int) -> None:
+        """The folder is walked; out of a project only some levels of it."""
+        outside = index in self.bounds and not real.startswith(self.bounds[index])
+        self.out = address if outside else ""
+        self._visit(index, address, real, relative, max(depth, DEPTH - OUTSIDE) if outside else depth, [])
+        self.out = ""
 
     def finish(self) -> None:
         """Every link that was set aside is followed, once."""
@@ -74,7 +92,7 @@ class Walk:
             elif real in self.seen:
                 self._alias(index, address, real)
             else:
-                self._visit(index, address, real, relative, depth, [])
+                self._follow(index, address, real, relative, depth)
 
     def _visit(
         self, index: int, path: str, real: str, relative: str, depth: int, owners: list[tuple[int, list[Stat]]]
@@ -112,7 +130,15 @@ class Walk:
                 self._link(index, each, f"{relative}/{each.name}".lstrip("/"), depth + 1)
             if owners:
                 self._enter(each, prefix + each.name, owners, follow=link and is_marker(each.name))
-        if folders and depth >= DEPTH:
+        if folders and depth >= DEPTH and self.out:
+            to = os.path.realpath(self.out)
+            told = Problem(self.out, 0, "link-outside", f"a link leads out of the project to '{to}'; "
+                           f"folders over {OUTSIDE} levels below it are not looked in",
+                           "link to a skill's folder, or to the folder that holds skills")  # fmt: skip
+            if told not in self.problems[-1:]:
+                self.problems.append(told)
+            folders = []
+        elif folders and depth >= DEPTH:
             self._problem(path, "too-deep", f"folders more than {DEPTH} levels down are not looked in", "move them up")
             folders = []
         folders.sort(key=lambda each: each.name)
