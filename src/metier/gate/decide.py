@@ -136,7 +136,7 @@ class Gate:
             detail["earns"] = earns
         score = 0.0 if found is None else found.tau
         evidence = Evidence(self.name, score, " · ".join(part for part in (why, needs) if part), detail)
-        return replace(candidate.found(evidence), verdict=verdict)
+        return Candidate(skill, candidate.score, (*candidate.evidence, evidence), verdict)
 
     def _ruled(self, skill: Skill, findings: tuple[Finding, ...], *, named: bool, first: bool) -> _Ruling | None:
         """What is settled before any gain is looked at; None when nothing is."""

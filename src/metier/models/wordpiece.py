@@ -19,6 +19,9 @@ LONGEST_WORD = 100
 LONGEST_PIECE = 32
 """No piece has more characters; vocabularies with longer ones get no `pieces.tsv` (all-MiniLM-L6-v2: 18)."""
 
+REMEMBERED = 20_000
+"""Words whose pieces are kept: requests repeat most of theirs, and cutting one takes 30 looks at the file."""
+
 _SPECIAL = pattern(r"(\[PAD\]|\[UNK\]|\[CLS\]|\[SEP\]|\[MASK\])")
 _ASCII = pattern(r"[a-z0-9]+|[!-/:-@\[-`{-~]")
 _ASCII_CONTROLS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127))
@@ -44,6 +47,7 @@ class WordPiece:
                 "the encoder came from, or remove it (tokenizer.json is read instead, 60 ms slower)"
             )
         self._known: dict[str, int] = {}
+        self._cuts: dict[str, list[str] | tuple[None]] = {}
         self.cls, self.sep, self.unk = (self._id(name) for name in ("[CLS]", "[SEP]", "[UNK]"))
 
     def ids(self, text: str, limit: int) -> list[int]:
@@ -63,7 +67,12 @@ class WordPiece:
                 yield part
             else:
                 for word in words(part):
-                    yield from self._cut(word)
+                    cut = self._cuts.get(word)
+                    if cut is None:
+                        if len(self._cuts) >= REMEMBERED:
+                            self._cuts.clear()
+                        cut = self._cuts[word] = self._cut(word)
+                    yield from cut
 
     def _cut(self, word: str) -> list[str] | tuple[None]:
         if len(word) > LONGEST_WORD:
