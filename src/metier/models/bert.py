@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 ERF = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
 """Abramowitz and Stegun 7.1.26: the error function within 1.5e-7."""
 ERF_P = 0.3275911
-BLOCK = 128
-"""Columns of a weight that become float32 at once: they stay in the processor's cache, and no new pages are touched."""
 
 
 class Bert:
@@ -99,14 +97,11 @@ class Bert:
         np.rint(q, out=q)
         np.clip(q, -zeros, np.float32(255) - zeros, out=q)
         weight = self._all[f"{name}.weight"]
-        y: Matrix = np.empty((len(q), weight.shape[1]), np.float32)
-        for start in range(0, weight.shape[1], BLOCK):
-            part = weight[:, start : start + BLOCK]
-            space = self._space.get(part.shape)
-            if space is None:
-                space = self._space[part.shape] = np.empty(part.shape, np.float32)
-            np.copyto(space, part)
-            y[:, start : start + BLOCK] = q @ space
+        space = self._space.get(weight.shape)
+        if space is None:
+            space = self._space[weight.shape] = np.empty(weight.shape, np.float32)
+        np.copyto(space, weight)
+        y: Matrix = q @ space
         y *= rows
         y *= self._all[f"{name}.scale"]
         y += self._all[f"{name}.bias"]
