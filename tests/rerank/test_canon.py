@@ -50,6 +50,8 @@ def test_a_capability_reworded_has_the_same_canonical_id_and_the_same_w(tmp_path
     [
         ("The file has at most 5 MB", "The file has at most 50 MB"),
         ("The file has at most 5 MB", "The file has at most 5 GB"),
+        ("The file has at most 5 MB", "The file has at least 5 MB"),
+        ("Answer in under 200 ms", "Answer in over 200 ms"),
         ("Runs on Python 3.8", "Runs on Python 3.11"),
         ("Use Docker for the build", "Never use Docker for the build"),
     ],

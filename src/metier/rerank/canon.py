@@ -1,13 +1,14 @@
 """One meaning, one canonical node: expressions of several skills merged, incrementally and reversibly (methods 2.3).
 
 Two expressions of one type are one meaning when their vectors agree (cosine ≥ 0.85, inside clusters at 0.6) *and* they
-share words (Jaccard ≥ 0.3). Numbers, units, versions and denials must agree exactly. A pair without shared words can
-never merge, so the shared words find the few pairs whose vectors are compared at all: a new skill joins in the time its
-own phrases take, whatever the size of the graph.
+share words (Jaccard ≥ 0.3). Numbers, units, versions, sides of bounds and denials must agree exactly. A pair without
+shared words can never merge, so the shared words find the few pairs whose vectors are compared at all: a new skill
+joins in the time its own phrases take, whatever the size of the graph.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metier.errors import NotFound
+from metier.late import pattern
 from metier.rerank.graph import Node, SkillGraph
 from metier.rerank.terms import code, terms
 from metier.store import Store
@@ -35,6 +37,15 @@ HOLDERS = 400
 """Expressions looked at for one word, the oldest ones: a word that more of them hold tells nothing apart."""
 LONGEST: dict[str, int] = {"capability": 120, "constraint": 120, "method": 60, "artifact": 60}
 """Characters of an expression that can be shared; a longer statement is one skill's own."""
+
+
+_BOUND = pattern(
+    r"(?P<most>\b(?:at most|no(?:t|) more than|up to|max(?:imum|\.)?|under|below|less than|fewer than|within)\b|≤|<=?)"
+    r"|(?P<least>\b(?:at least|no(?:t|) less than|min(?:imum|\.)?|over|above|more than"
+    r"|or (?:newer|later|more))\b|≥|>=?)",
+    re.IGNORECASE,
+)
+"""Which side of a quantity is meant: "at most 5 MB" is not "at least 5 MB"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +239,11 @@ class Canons:
 
 
 def exact(text: str) -> frozenset[str]:
-    """What must agree exactly: quantities with unit and version, and which words are denied."""
-    return frozenset(f"{'!' if denied else ''}{key}" for key, denied, _ in terms(text) if denied or key.startswith("#"))
+    """What must agree exactly: quantities with unit, version and side of their bound, and which words are denied."""
+    found = {f"{'!' if denied else ''}{key}" for key, denied, _ in terms(text) if denied or key.startswith("#")}
+    if any("#" in key for key in found):
+        found |= {str(bound.lastgroup) for bound in _BOUND.finditer(text)}
+    return frozenset(found)
 
 
 def _number(canon: str) -> int:
