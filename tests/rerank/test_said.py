@@ -64,6 +64,13 @@ def test_a_denial_at_the_opening_turns_the_whole_and_a_later_one_its_clause() ->
     assert whole.denies(report) and not part.denies(report) and part.denies(cache)
 
 
+def test_a_denial_is_a_word_of_its_own_however_it_is_written() -> None:
+    announced = reading("Announce the release with no login")
+    assert code(stem("release")) not in announced.turned and code(stem("login")) in announced.turned
+    for text in ("DON'T delete rows", "Don’t delete rows", "don't delete rows"):
+        assert reading(text).refuses and reading(text).denies(code(stem("delete")))
+
+
 def test_the_head_of_a_denial_is_its_first_term() -> None:
     assert reading("Never blend the scores").heads == {code(stem("blend"))}
     assert reading("Blend the scores").heads == frozenset()

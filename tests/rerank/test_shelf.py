@@ -103,6 +103,13 @@ def test_a_damaged_reading_costs_time_and_not_the_witness(tmp_path: Path) -> Non
     assert same(Graphs(lambda s: MESH, store)(one).arrays, read("mesh", MESH).arrays)
 
 
+def test_statements_cut_short_are_extracted_and_the_stage_goes_on(tmp_path: Path) -> None:
+    store, one = Store(tmp_path / "s.db"), skill("mesh", MESH)
+    Graphs(lambda s: MESH, store).shelve([one], quiet)
+    store.write("UPDATE readings SET reading = substr(reading, 1, length(reading) - 5)")
+    assert Graphs(lambda s: MESH, store)(one).texts == read("mesh", MESH).texts
+
+
 def test_a_corrected_reliability_is_not_lost_on_the_shelf(tmp_path: Path) -> None:
     store, one = Store(tmp_path / "s.db"), skill("mesh", MESH)
     Graphs(lambda s: MESH, store).shelve([one], quiet)

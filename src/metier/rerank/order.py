@@ -1,6 +1,7 @@
 """What comes before what, as a text says it: "validate before you deploy", "report first, edits afterwards".
 
-    (A, B): the terms of A come first      A before B · B after A · A first, then B · before B, A · once A is done, B
+    (A, B): the terms of A come first      A before B · B after A · A first, then B · first A, then B · before B, A
+                                           once A is done, B · A; after that B · never A before B is (B, A)
 
 Only the words around the marker are read, so a sentence costs no more than its length.
 """
@@ -22,14 +23,18 @@ _CLAUSE = pattern(r"[.;:!?,|]\s|\s[-–—]+\s|—|\sand\s")
 _MARK = pattern(
     r"\b(before|precedes?|prior to|ahead of|until|after|follows|(?<!at )once|"
     r"when (?=[^,.;]{3,60} (?:is|are|has|have) )|"
-    r"first(?=\W*(?:$|[,.;:)*—–-]|then\b|and\b))|afterwards?|later|at the (?:very )?end|finally|in the end)\b",
+    r"first(?=\W*(?:$|[,.;:)*—–-]|then\b|and\b))|(?<!the )first(?= [^,.;:]{3,60}, (?:and )?then )|"
+    r"afterwards?|later|at the (?:very )?end|finally|in the end)\b",
 )
 _EARLY = ("before", "precede", "precedes", "prior to", "ahead of", "until")
 _LATE = ("after", "follows", "once")
-
-
-_DENIED = pattern(r"\b(?:no|not|never|nothing|don[’']?t|cannot)\b")
-_ADVERBS = ("only", "just", "right", "immediately", "directly", "shortly", "always", "even")
+_BACK = pattern(r"(?:that|this|which)\b[ ,]*")
+"""After it "after" speaks of the clause before: "build the image, and after that push it"."""
+_OTHERWISE = pattern(r"\b(?:look(?:s|ed|ing)?|tak(?:e|es|ing)|named?|called)$")
+"""Before it "after" orders nothing: "look after the plants"."""
+_DENIED = pattern(r"\b(?:no|not|never|nothing|don[’']?t|cannot)\b(?! (?:only|forget|fail|hesitate|just)\b)")
+_LEAN = ("only", "just", "right", "immediately", "directly", "shortly", "always", "even", "and", "then", "but", "so")
+"""Words between a clause's beginning and its marker that name nothing."""
 
 
 @lru_cache(maxsize=1 << 12)
@@ -40,13 +45,21 @@ def orders(text: str) -> tuple[Order, ...]:
     for mark in _MARK.finditer(low):
         word = mark[1].strip()
         left, here, right, opens = _around(low, mark.start(), mark.end())
-        if word in _EARLY or word in _LATE or word.startswith("when"):
+        back = _BACK.match(right[0]) if word == "after" else None
+        if word == "after" and _OTHERWISE.search(here):
+            continue
+        if back and not (here and right[0][back.end() :]):  # with words on both sides it is "after this check"
+            pair = _codes(left), _codes(here or right[0][back.end() :] or right[1])
+        elif word in _EARLY or word in _LATE or word.startswith("when"):
             other = _codes(right[1]) if opens and right[1] else _codes(here or left)
             named = _codes(right[0])
-            early = word in _EARLY and not _DENIED.search(here or left)  # "no reading until the design stands"
-            pair = (other, named) if early else (named, other)
+            denied = len(_DENIED.findall(here or left)) % 2 == 1  # "no reading until the design stands"
+            if denied and word not in (*_EARLY, "after", "follows"):
+                continue
+            pair = (other, named) if (word in _EARLY) != denied else (named, other)
         elif word == "first":  # "report first", "first the report": what shares its clause
-            follows = right[1] if right[1].startswith(("then", "afterwards", "after that")) else ""
+            then = right[1].removeprefix("and ")
+            follows = then if then.startswith(("then", "afterwards", "after that")) else ""
             pair = _codes(f"{here} {right[0]}"), _codes(follows)
         else:  # "… afterwards": the clause before came first
             pair = _codes(left), _codes(f"{here} {right[0]}")
@@ -64,7 +77,7 @@ def _around(text: str, start: int, end: int) -> tuple[str, str, tuple[str, str],
     left = before[-2][-WINDOW:].strip() if len(before) > 1 else ""
     right = after[1][:WINDOW].strip() if len(after) > 1 else ""
     here = before[-1][-WINDOW:].strip(" *_`-")
-    here = "" if here in _ADVERBS else here
+    here = "" if here in _LEAN else here
     opens = not here and not ahead.rstrip(" *_`-").endswith((",", ")"))
     return left, here, (after[0][:WINDOW].strip(), right), opens
 

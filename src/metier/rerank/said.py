@@ -6,6 +6,7 @@ it round. The two disagree on long sentences, and `contrast` takes their mean (d
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
@@ -33,6 +34,7 @@ FORWARD = listed(
 """Denials that reach forward only: in "with a password and without a login" the password stays. Others deny what stands
 before them as well: "manual edits are not allowed"."""
 
+_NOT = pattern(r"n['’]t\b", re.IGNORECASE)
 _CLAUSE = pattern(r"[.:;,!?()]\s|\s[-–—]+\s|—")
 
 
@@ -75,8 +77,8 @@ def reading(text: str) -> Said:
             opening = _refusals(said[:OPENING]) % 2 == 1
         if _refusals(said) % 2:
             first = next((w for w in said if w in DENY), "")
-            after = clause.lower().find(first) if first in FORWARD else 0
-            turned.update(code(key) for key, _, _ in terms(clause[max(after, 0) :]))
+            found = re.search(rf"(?<!\w){re.escape(first)}(?!\w)", clause.lower()) if first in FORWARD else None
+            turned.update(code(key) for key, _, _ in terms(clause[found.start() if found else 0 :]))
     said = plain_words(text)
     all_words = frozenset(said)
     return Said(text, held, all_words & DISTINGUISHING, all_words, frozenset(heads), frozenset(turned), bool(opening))
@@ -92,7 +94,7 @@ def _refusals(said: Sequence[str]) -> int:
 
 def plain_words(text: str) -> list[str]:
     """Its words in small letters, "n't" as a word of its own."""
-    return words(text.replace("n't", " not").replace("n’t", " not"))
+    return words(_NOT.sub(" not", text))
 
 
 def likeness(one: str, other: str) -> float:
