@@ -157,3 +157,21 @@ def test_a_noun_is_replaced_as_the_standard_library_replaces_it() -> None:
         late.replace(mine(1), nothing=1)
     with pytest.raises(ValueError, match="one"):
         late.replace(mine(1), one=-1)
+
+
+def test_a_late_pattern_can_be_copied_and_pickled_before_it_is_used() -> None:
+    for made in (copy.copy(late.pattern("a(b)")), pickle.loads(pickle.dumps(late.pattern("a(b)")))):
+        assert made.fullmatch("ab")[1] == "b"
+
+
+@pytest.mark.parametrize("decorate", [late.dataclass, original])
+def test_a_default_that_all_objects_would_share_is_refused(decorate) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ValueError, match="mutable default"):
+        decorate(type("Shared", (), {"__annotations__": {"v": "list"}, "v": []}))
+
+
+@pytest.mark.parametrize("change", [late.replace, dataclasses.replace])
+def test_what_is_no_argument_cannot_be_replaced(change) -> None:  # type: ignore[no-untyped-def]
+    made = noun(late.dataclass(frozen=True))(1)
+    with pytest.raises((ValueError, TypeError), match="name"):
+        change(made, name="other")

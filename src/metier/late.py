@@ -32,7 +32,10 @@ else:
 
     def _prepared(cls, frozen, slots, eq):
         written = {k: v for k, v in cls.__dict__.items() if k not in ("__dict__", "__weakref__")}
-        names = [n for n, t in written.get("__annotations__", {}).items() if not str(t).startswith("ClassVar")]
+        names = [n for n, t in written.get("__annotations__", {}).items() if "ClassVar" not in str(t).partition("[")[0]]
+        for name in names:
+            if type(written.get(name)).__hash__ is None:  # one object that all would share: the original refuses it too
+                raise ValueError(f"mutable default {type(written[name])} for field {name}: use default_factory")
         if slots:
             body = {k: v for k, v in written.items() if k not in names}
             body["__slots__"] = tuple(names)
@@ -141,6 +144,8 @@ else:
         names = getattr(type(given), "_late", None)
         if names is None:
             return _replace(given, **changes)
+        if not changes.keys() <= set(names):
+            return _replace(given, **changes)  # says what is odd
         for name in names:
             if name not in changes:
                 changes[name] = getattr(given, name)
@@ -189,6 +194,9 @@ else:
 
         def __init__(self, source, flags=0):
             self.__dict__["written"] = source, flags
+
+        def __reduce__(self):
+            return pattern, self.written
 
         def __getattr__(self, name):
             import re

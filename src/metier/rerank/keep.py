@@ -52,9 +52,13 @@ class Read:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The texts of the graph's nodes, in order."""
+        """The texts of the graph's nodes, in order; from the graph itself where those on the shelf are damaged."""
         if not isinstance(self._texts, tuple):
-            self._texts = self._texts() if self._texts is not None else tuple(n.text for n in self.graph.nodes)
+            try:
+                kept = self._texts() if self._texts is not None else None
+            except ValueError:
+                kept = None
+            self._texts = tuple(n.text for n in self.graph.nodes) if kept is None else kept
         return self._texts
 
 

@@ -38,7 +38,7 @@ def packed(texts: Sequence[str], arrays: Arrays) -> bytes:
 
 
 def unpacked(data: bytes) -> tuple[Arrays, Callable[[], tuple[str, ...]]]:
-    """The arrays, read in place, and what unpacks the statements. Raises ValueError where the bytes are not ours."""
+    """The arrays, read in place, and what unpacks the statements. Both raise ValueError for bytes that are not ours."""
     codes, nodes, entries, implementations = np.frombuffer(data, "<i4", _HEAD).tolist()
     lengths = {"codes": codes, "same": nodes, "starts": nodes + 1, "parent": nodes, "entries": entries, "rho": entries,
                "implementations": implementations}  # fmt: skip
@@ -48,7 +48,11 @@ def unpacked(data: bytes) -> tuple[Arrays, Callable[[], tuple[str, ...]]]:
         at += 4 * lengths[name]
 
     def statements() -> tuple[str, ...]:
-        return tuple(json.loads(zlib.decompress(data[at:]).decode("utf-8", "surrogatepass")))
+        try:
+            said = zlib.decompress(data[at:])
+        except zlib.error as error:
+            raise ValueError(f"the statements are damaged ({error})") from error
+        return tuple(json.loads(said.decode("utf-8", "surrogatepass")))
 
     return Arrays(**found), statements
 
