@@ -12,7 +12,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -266,17 +266,26 @@ def forget(store: Store, *, before: float | None = None) -> int:
     return gone
 
 
+_SET = "INSERT INTO facts VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value, at = excluded.at"
+_GET = "SELECT value FROM facts WHERE key = ?"
+
+
 def set_fact(store: Store, key: str, value: Any) -> None:
     """A small JSON value is kept under `key`."""
-    store.write(
-        "INSERT INTO facts VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value, at = excluded.at",
-        (key, json.dumps(value), time.time()),
-    )
+    store.write(_SET, (key, json.dumps(value), time.time()))
+
+
+def change_fact(store: Store, key: str, change: Callable[[Any], Any], default: Any = None) -> None:
+    """The value under `key`, or `default`, is replaced by what `change` makes of it; nobody else writes in between."""
+    with store.transaction() as c:
+        found = c.execute(_GET, (key,)).fetchone()
+        value = change(json.loads(found["value"]) if found else default)
+        c.execute(_SET, (key, json.dumps(value), time.time()))
 
 
 def fact(store: Store, key: str, default: Any = None) -> Any:
     """The value kept under `key`, or `default`."""
-    found = store.rows("SELECT value FROM facts WHERE key = ?", (key,))
+    found = store.rows(_GET, (key,))
     return json.loads(found[0]["value"]) if found else default
 
 

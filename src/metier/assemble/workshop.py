@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from metier.assemble.indexing import Built, Opened, Progress, Source, build_generation, no_progress, open_generation
+from metier.assemble.registered import registered
 from metier.assemble.settings import FILE, placed
 from metier.assemble.stages import STAGES, make_router, make_stage
 from metier.assemble.views import View, spare, usable, writable
 from metier.assemble.writing import Written, model, written
 from metier.errors import IndexProblem, InputError, MetierError, NotFound, StoreError
 from metier.router import Router
-from metier.store import Store, fact, forget, set_fact
+from metier.store import Store, forget
 from metier.types import Config, Encoder, Library, Outcome, Skill, Stage
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Workshop:
         self._evaluating = evaluating
         self._shared = encoder
         self._opened: Opened | None = None
+        self._registered: list[str] | None = None
         self._routers: dict[tuple[str, tuple[str, ...]], Router] = {}
         self._guard = threading.RLock()
 
@@ -127,7 +129,8 @@ class Workshop:
         from metier.library.places import places
 
         listed = [(path, f"leave it out of 'skills' in {FILE}") for path in self.config.skills]
-        listed += [(path, f"run: metier index --forget {path}") for path in self.registered()]
+        self._registered = self.registered()
+        listed += [(path, f"run: metier index --forget {path}") for path in self._registered]
         named = []
         for path, way_out in listed:
             place = placed(path)
@@ -155,30 +158,10 @@ class Workshop:
     def registered(self) -> list[str]:
         """Paths that `metier index PATH` registered."""
         try:
-            return list(fact(self.store, "roots", []))
+            return registered(self.store)
         except StoreError as error:
             self.warnings.append(str(error))
             return []
-
-    def register(self, paths: Sequence[Path]) -> None:
-        """These paths are part of every view from now on. Raises `InputError` for one that does not exist."""
-        wanted = [str(placed(p)) for p in paths]
-        for path in wanted:
-            if not Path(path).exists():
-                raise InputError(
-                    f"{path}: no such folder or file; give a folder of skills or a JSONL library, or no path at all to "
-                    "look in the usual places"
-                )
-        set_fact(self.store, "roots", list(dict.fromkeys([*fact(self.store, "roots", []), *wanted])))
-
-    def unregister(self, paths: Sequence[Path]) -> None:
-        """These paths are no longer registered."""
-        gone = {str(placed(p)) for p in paths}
-        have = fact(self.store, "roots", [])
-        unknown = gone - set(have)
-        if unknown:
-            raise NotFound(f"{sorted(unknown)[0]}: not registered; these are", tuple(have))
-        set_fact(self.store, "roots", [p for p in have if p not in gone])
 
     # ------------------------------------------------------------------------------------------------- the library
 
@@ -316,17 +299,21 @@ class Workshop:
 
     def refresh_behind(self) -> None:
         """One detached process brings the index up to date; this one does not wait for it."""
-        paths = [] if self._paths is None else [f"--ad-hoc={p.absolute()}" for p in self._paths]
-        command = [sys.executable, "-m", "metier.edge.cli.main", "index", "--background", "--quiet", *paths]
-        command += [f"--home={self.home}", f"--set=encoder={self.config.encoder}", f"--set=host={self.config.host}"]
-        command += [f"--set=llm.model={self.config.llm}"] if self.config.llm else []
         self.view.note(at=time.time())
         import subprocess
 
         subprocess.Popen(
-            command, cwd=self.cwd, start_new_session=True, close_fds=True,
+            self.indexer(), cwd=self.cwd, start_new_session=True, close_fds=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
+
+    def indexer(self) -> list[str]:
+        """The command that indexes this very view, whatever flags this process was given."""
+        config, paths = self.config, [] if self._paths is None else [f"--ad-hoc={p.absolute()}" for p in self._paths]
+        command = [sys.executable, "-m", "metier.edge.cli.main", "index", "--background", "--quiet", *paths]
+        command += [f"--home={self.home}", f"--set=encoder={config.encoder}", f"--set=host={config.host}"]
+        command += [f"--set=llm.model={config.llm}"] if config.llm else []
+        return command + ([f"--set=skills={os.pathsep.join(config.skills)}"] if config.skills else [])
 
     # -------------------------------------------------------------------------------------------------- the router
 
@@ -359,6 +346,10 @@ class Workshop:
 
     def _look_again(self, progress: Progress) -> None:
         """A small library is compared with its folders now, so that an added skill is found at once."""
+        if self._registered is not None and self._registered != self.registered():  # by another process meanwhile
+            for held in ("roots", "view"):
+                self.__dict__.pop(held, None)
+            self._opened = None
         facts = self.view.facts()
         due = time.time() - float(facts.get("at", 0.0)) > self.config.rescan
         if (

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from metier.assemble.indexing import Built
+from metier.assemble.registered import register, unregister
 from metier.assemble.workshop import Workshop
 from metier.disclose import within
 from metier.edge import wire
@@ -36,14 +37,14 @@ def add_index(parser: argparse.ArgumentParser) -> None:
 def run_index(args: argparse.Namespace, screen: Screen) -> int:
     shop = Workshop(args.config, paths=args.ad_hoc)
     if args.forget:
-        shop.unregister(args.paths)
+        unregister(shop.store, args.paths)
         if screen.json_wanted:
             screen.json({"schema": "metier-unregister-v1", "paths": [str(p) for p in args.paths]})
             return 0
         screen.print(f"no longer registered: {', '.join(str(p) for p in args.paths)}")
         return 0
     if args.paths:
-        shop.register(args.paths)
+        register(shop.store, args.paths)
     built = shop.refresh(full=args.full, progress=screen.progress, patient=not args.background)
     for warning in shop.warnings:
         screen.note(f"warning: {warning}")
