@@ -99,6 +99,7 @@ def test_recording_the_same_outcome_twice_is_recording_it_once(home: Home) -> No
         (("bank", "export", "x.json", "--format", "support"), "name it with --skill"),
         (("bank", "export", "x.json", "--summary", "pdf-forms"), "no paired tasks"),
         (("bank", "plan", "--width", "2"), "half-width is 2"),
+        (("budget", "--window", "-5"), "--window -5"),
         (("collect", "t.jsonl", "--agent", "cat"), "t.jsonl: there is no such file"),
         (("eval", "gate", "--panel", "gone.json"), "gone.json: there is no such file"),
     ],
@@ -124,6 +125,9 @@ def test_an_imported_panel_is_shown_moves_verdicts_and_changes_nothing_twice(hom
     assert len(home.json("bank", "show", "pdf-forms")["stacks"][0]["skills"]) == 1
     text = home.run("bank", "show")[1]
     assert STACK in text and "+1.00" in text and "-1.00" in text
+    assert "24 known already" in home.run("bank", "import", path, "--stack", STACK)[1]
+    mistyped = home.run("bank", "show", "--stack", "nobody/none")[1]
+    assert "No outcomes on nobody/none" in mistyped and STACK in mistyped and "empty" not in mistyped
 
 
 def test_refused_rows_are_named_with_their_line(home: Home) -> None:

@@ -351,3 +351,20 @@ def test_the_plugin_in_the_repository_says_the_same_as_the_installer() -> None:
     assert {e: g[0].get("matcher") for e, g in hooks.items()} == {h.event: h.matcher for h in host("claude-code").hooks}
     assert os.access(root / "plugins" / "metier" / "bin" / "metier-run", os.X_OK)
     golden_json("plugin-hooks.json", hooks)
+
+
+def test_a_file_of_ones_own_takes_the_hooks_where_the_mcp_server_is_not_wanted(
+    user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = user / "mine.json"
+    mine.write_text('{ "a": 1 } // mine\n', encoding="utf-8")
+    before = mine.read_bytes()
+    assert main(["install", "claude-code", "--no-mcp", "--file", str(mine), "--yes"]) == 0
+    text = mine.read_text(encoding="utf-8")
+    assert "UserPromptSubmit" in text and "mcpServers" not in text and "// mine" in text
+    assert main(["uninstall", "claude-code", "--file", str(mine), "--yes"]) == 0 and mine.read_bytes() == before
+    capsys.readouterr()
+    assert main(["install", "claude-code", "--no-mcp", "--no-hooks", "--yes"]) == 1
+    assert "nothing is left to install" in capsys.readouterr().err
+    assert main(["install", "cursor", "--no-mcp", "--yes"]) == 1
+    assert "no hooks for this host" in capsys.readouterr().err

@@ -175,7 +175,7 @@ class Gate:
         earns = f"{tasks} with a mean gain above {eta:g} would load it (metier collect)"
         if found is None:
             if case.stale:
-                why = f"changed since its {case.stale} past tasks: they no longer speak for it"
+                why = f"changed since its {words.tasks(case.stale)}: they no longer speak for it"
                 return "offer", "stale", why, "rerun its past tasks with the skill as it is now (metier bank plan)"
             if case.tally.agent:
                 why = f"{case.tally.agent} outcomes, all reported by the agent itself: they do not count"
@@ -187,7 +187,7 @@ class Gate:
             found.support >= MIN_PAIRS and found.tau <= eta
         ):  # who names a skill gets its card, and is told what happened
             return "offer" if named else "skip", "no-gain", f"no gain expected: {said}", earns if missing else ""
-        why = f"{case.own} paired past tasks of its own, {MIN_PAIRS} needed: {said}"
+        why = f"{words.tasks(case.own)} of its own in pairs, {MIN_PAIRS} needed: {said}"
         return "offer", "stale" if case.stale and not case.own else "low-support", why, earns
 
     def _cold(self, skill: Skill, case: _Case, why: str, earns: str, *, named: bool) -> _Ruling:

@@ -59,13 +59,16 @@ def happened(told: Sequence[Mapping[str, Any]]) -> str:
     return "; ".join(parts)
 
 
+def tasks(count: int) -> str:
+    """That many past tasks, in words."""
+    return f"{count} past task" if count == 1 else f"{count} past tasks"
+
+
 def estimated(tau: float, interval: tuple[float, float], eta: float, used: int, support: int, scope: str) -> str:
     """The estimate in words."""
     low, high = interval
     whose = {"skill": "its own", "family": "its family's", "bundle": "the set's"}[scope]
-    return (
-        f"gain {tau:+.2f} [{low:+.2f}, {high:+.2f}] against η {eta:+.2f}, from {used} of {whose} {support} past tasks"
-    )
+    return f"gain {tau:+.2f} [{low:+.2f}, {high:+.2f}] against η {eta:+.2f}, from {used} of {whose} {tasks(support)}"
 
 
 def requirements(findings: Sequence[Finding]) -> str:

@@ -157,7 +157,7 @@ def _unmet(skills: Iterable[Skill], runnable: Callable[[Skill], Sequence[str]] |
     for skill in skills:
         if skill.requires and (lacks := runnable(skill)):
             yield Finding("unmet", skill.addresses[0], 0, "missing-requirement", f"'{skill.name}' needs {_some(lacks)}",
-                          "install or set it, or allow the skill by name in metier.toml", (skill.id,))  # fmt: skip
+                          "install or set it, or allow the skill by name: gate.allow", (skill.id,))  # fmt: skip
 
 
 def _collisions(skills: Iterable[Skill]) -> Iterator[Finding]:

@@ -35,6 +35,8 @@ LONG_FROM = 0.5
 """Share of what the encoder reads from which a request begins to be long: in between, the weight rises evenly."""
 EXCLUDE_WEIGHT = 1.0
 """z taken per standard deviation by which a request is nearer to what a skill is *not* for than to the skill."""
+SAID_PENALTY = 0.05
+"""Less is not worth a word: it would read as 0.0."""
 REQUEST_CHARS = 32_768
 """A request is read up to here: its head and, for what people write below a pasted text, its tail."""
 REQUEST_TAIL = 8_192
@@ -273,7 +275,7 @@ class _Asked:
             if how:
                 facts["named"] = row in self.named.asked or row in self.named.parts
                 parts.append(how)
-            if penalty[place] > 0:
+            if penalty[place] >= SAID_PENALTY:
                 facts["excluded"] = float(penalty[place])
                 parts.append(f"its author says it is not for this ({-penalty[place]:.1f})")
             return facts, " · ".join(parts)

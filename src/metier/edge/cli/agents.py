@@ -83,7 +83,11 @@ def add_uninstall(parser: argparse.ArgumentParser) -> None:
 def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("host", help="the agent: claude-code, codex, cursor, opencode, gemini, qwen, generic, …")
     parser.add_argument("--project", action="store_true", help="in this folder's configuration instead of the user's")
-    parser.add_argument("--file", type=Path, help="this configuration file instead of the host's usual one")
+    parser.add_argument(
+        "--file",
+        type=Path,
+        help="this file instead of the host's usual one: for its MCP server, or with --no-mcp for its hooks",
+    )
     parser.add_argument("--yes", "-y", action="store_true", help="do not ask")
     parser.add_argument("--dry-run", action="store_true", help="show the difference and change nothing")
 
@@ -93,6 +97,11 @@ def run_install(args: argparse.Namespace, screen: Screen) -> int:
 
     wish, ledger = _wish(args), plan.Ledger(Path(args.config.home))
     commands = Commands(home=_named_home(args), url=args.http)
+    if not wish.parts():
+        raise InputError(
+            f"install {args.host}: with these flags nothing is left to install"
+            + ("" if wish.host.hook_part else "; metier has no hooks for this host")
+        )
     if not args.plugin:
         return _carry_out(plan.install(wish, commands), args, screen, ledger, undo=False, note=wish.host.note)
     changes = plugin.plan(wish, commands, ledger.home, version("metier"))
@@ -117,14 +126,15 @@ def _wish(args: argparse.Namespace) -> Wish:
     known = host(args.host)
     if known.name == "generic" and args.file is None:
         raise InputError("install generic: say which file, such as --file ~/.config/agent/mcp.json")
-    hooks = not getattr(args, "no_hooks", False) and args.file is None
+    mcp = not getattr(args, "no_mcp", False)
+    hooks = not getattr(args, "no_hooks", False) and (args.file is None or not mcp)  # one file, one kind of entry
     return Wish(
         host=known,
         where="project" if args.project else "user",
         cwd=Path.cwd(),
         env=os.environ,
         hooks=hooks,
-        mcp=not getattr(args, "no_mcp", False),
+        mcp=mcp,
         file=None if args.file is None else _placed(args.file),
     )
 

@@ -95,7 +95,11 @@ def _show(args: argparse.Namespace, screen: Screen, shop: Workshop) -> int:
         screen.json({"schema": "metier-bank-v1", "rows": len(shop.bank.outcomes()), "stacks": told,
                      "summaries": _summaries(shop, wanted)})  # fmt: skip
         return 0
-    if not any(each["skills"] for each in told):
+    if not any(each["skills"] for each in told) and shop.bank.outcomes():
+        about = f" of {_skill(shop, name)[1]}" if name else ""
+        screen.print(clean(f"No outcomes{about} on {args.stack or 'any stack'}; there are some on: "
+                           f"{', '.join(shop.bank.stacks())}"))  # fmt: skip
+    elif not any(each["skills"] for each in told):
         screen.print("The bank is empty. `metier record` adds an outcome, `metier collect` runs pairs, "
                      "`metier bank import FILE` takes over what others measured.")  # fmt: skip
     for each in told:
@@ -191,7 +195,11 @@ def _embed_bound(shop: Workshop, screen: Screen) -> None:
 
 
 def _print_import(done: Imported, path: Path, screen: Screen) -> None:
-    screen.print(f"{path.name}: {done.new} new outcomes of {done.read} ({done.kind}), {len(done.refused)} refused")
+    known = done.read - done.new
+    already = f", {known} known already" if known > 0 else ""
+    screen.print(
+        f"{path.name}: {done.new} new outcomes of {done.read} ({done.kind}){already}, {len(done.refused)} refused"
+    )
     for where, why in done.refused[:REFUSED_SHOWN]:
         screen.print(clean(f"  {where}: {why}"))
     if len(done.refused) > REFUSED_SHOWN:

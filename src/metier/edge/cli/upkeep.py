@@ -165,6 +165,8 @@ def run_budget(args: argparse.Namespace, screen: Screen) -> int:
 
     shop = Workshop(args.config, paths=args.skills)
     skills, usage = shop.library.skills, usage_of(shop)
+    if args.window is not None and args.window < 1:
+        raise InputError(f"--window {args.window}: give the model's context in tokens, such as 200000")
     shown = []
     for name in _hosts(args.host or ["claude-code"]):
         wanted = os.environ.get(HOSTS[name].variable, "") if HOSTS[name].variable else ""
