@@ -122,6 +122,15 @@ def test_show_gives_body_card_and_resource(cli: Cli) -> None:
     assert "retry" in cli.json("show", "api-client-retries", "--resource", "reference.md")["text"].lower()
 
 
+def test_a_skill_is_found_by_its_name_as_it_is_printed(cli: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "odd" / "evil"
+    folder.mkdir(parents=True)
+    front = '---\nname: "evil\\e[31m-\\e]0;pwn\\a"\ndescription: Helps.\n---\nThe body.\n'
+    (folder / "SKILL.md").write_text(front, encoding="utf-8")
+    code, out, _ = cli.run("show", "evil-", "--skills", str(folder.parent))
+    assert code == 0 and "The body." in out and "\x1b" not in out
+
+
 def test_a_resource_outside_the_folder_is_refused(cli: Cli) -> None:
     code, out, err = cli.run("show", "pdf-tables", "--resource", "../pdf-forms/SKILL.md")
     assert (code, out) == (1, "") and "pdf-forms/SKILL.md" in err

@@ -24,6 +24,7 @@ from metier.assemble.writing import Written, model, written
 from metier.errors import IndexProblem, InputError, MetierError, NotFound, StoreError
 from metier.router import Router
 from metier.store import Store, forget
+from metier.text import one_line
 from metier.types import Config, Encoder, Library, Outcome, Skill, Stage
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ class Workshop:
     def skill(self, name: str) -> Skill:
         """The skill of that id or name: the one resolver. Raises `NotFound` with what there is to choose from."""
         skills = self.library.skills
-        rows = _matching(skills, name)
+        rows = _matching(skills, name) or _as_shown(skills, name)
         if len(rows) == 1:
             found = skills[rows[0]]
             now = self.fresh(found)
@@ -375,14 +376,17 @@ def _matching(skills: Sequence[Skill], name: str) -> list[int]:
     return [n for n, s in enumerate(skills) if s.id == name] or lookup(skills, name)
 
 
+def _as_shown(skills: Sequence[Skill], name: str) -> list[int]:
+    """Rows whose name is printed so: one that holds escapes cannot be typed as it is."""
+    return [n for n, s in enumerate(skills) if one_line(s.name) == name]
+
+
 def _ids(skills: Sequence[Skill], rows: Sequence[int]) -> tuple[str, ...]:
     return tuple(f"{skills[n].id}   ({skills[n].addresses[0]})" for n in rows)
 
 
 def _nearest(skills: Sequence[Skill], name: str) -> tuple[str, tuple[str, ...]]:
     import difflib
-
-    from metier.text import one_line
 
     names: Mapping[str, str] = {s.name: s.id for s in skills}
     close = difflib.get_close_matches(name, list(names), n=5, cutoff=0.5)
