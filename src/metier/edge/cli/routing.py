@@ -77,7 +77,8 @@ def _index_json(built: Built) -> dict[str, object]:
 
 def _print_built(built: Built, screen: Screen) -> None:
     screen.print(
-        f"{built.skills} {'skill' if built.skills == 1 else 'skills'}: {built.added} added, {built.changed} changed, {built.removed} removed, "
+        f"{built.skills} {'skill' if built.skills == 1 else 'skills'}: {built.added} added, {built.changed} changed, "
+        f"{built.removed} removed, "
         f"{built.unchanged} unchanged, {len({p.path for p in built.problems})} with problems "
         f"({built.encoded} texts encoded, {built.seconds:.1f} s, encoder {built.encoder})"
     )
