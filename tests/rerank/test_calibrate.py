@@ -9,9 +9,9 @@ from metier.rerank.calibrate import (
     audit,
     calibrated,
     fit_lambda,
-    margin,
     pairs_of,
     recovery,
+    worths,
 )
 from metier.rerank.extract import extract
 from metier.types import Outcome
@@ -20,6 +20,11 @@ REQUEST = "Compute the mass of the STL mesh with numpy and the material table"
 GOOD = extract(skill("good", MESH), MESH)
 BAD_BODY = MESH.replace("3. Look up the density in the material table.\n", "").replace("`numpy`", "`trimesh`")
 BAD = extract(skill("bad", BAD_BODY), BAD_BODY)
+
+
+def margin(pair: Judged) -> float:
+    better, worse = worths(pair)
+    return better - worse
 
 
 def test_masking_what_supports_the_better_skill_lowers_the_margin() -> None:

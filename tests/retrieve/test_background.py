@@ -11,7 +11,6 @@ from metier.retrieve.background import (
     directions_for,
     enough,
     generic_directions,
-    leaned,
     projected_scores,
     random_directions,
     top_directions,
@@ -110,10 +109,3 @@ def test_projection_finds_what_the_background_hid_and_random_directions_do_not()
     control = np.mean([mean_reciprocal_rank(random_directions(1, 48, seed=seed)) for seed in range(5)])
     assert mean_reciprocal_rank(top_directions(documents, 1)) > plain + 0.1
     assert abs(control - plain) < 0.05
-
-
-def test_leaning_toward_a_direction_keeps_unit_rows_and_moves_them_there() -> None:
-    documents, toward = unit_rows(40, 16, 11), unit_rows(1, 16, 12)[0]
-    moved = leaned(documents, toward, 0.2)
-    np.testing.assert_allclose(np.linalg.norm(moved, axis=1), 1, atol=1e-5)
-    assert (moved @ toward > documents @ toward).all()

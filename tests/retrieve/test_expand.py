@@ -17,7 +17,7 @@ from metier.errors import LLMError
 from metier.models.recorded import RecordedLLM
 from metier.models.replay import HashEncoder
 from metier.retrieve import expand
-from metier.retrieve.expand import Hypothetical, Kept, kept_requests, moved, plain, shifted
+from metier.retrieve.expand import Hypothetical, Kept, kept_requests, moved, plain
 from metier.store import Store
 from metier.types import Skill
 
@@ -56,7 +56,7 @@ def test_documents_shift_toward_the_mean_of_ordinary_requests() -> None:
     documents = encoder.encode(["tables in pdf files", "release notes from git"], kind="document")
     requests = encoder.encode(["please make a table", "write the notes", "fix the build"], kind="query")
     mean = requests.mean(axis=0)
-    out = shifted(documents, requests, 0.2)
+    out = moved(documents, np.broadcast_to(mean, documents.shape), 0.2)
     for row in range(2):
         np.testing.assert_allclose(out[row], unit(0.8 * documents[row] + 0.2 * mean), atol=1e-6)
 

@@ -84,12 +84,6 @@ def worths(pair: Judged) -> tuple[float, float]:
     return better, worse
 
 
-def margin(pair: Judged) -> float:
-    """W_soft of the better skill less that of the worse one."""
-    better, worse = worths(pair)
-    return better - worse
-
-
 def attribute(pairs: Iterable[Judged]) -> Attribution:
     """The contribution of each node and edge on a witness path to the margin of each pair."""
     found = Attribution()

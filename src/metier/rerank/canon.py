@@ -1,9 +1,9 @@
 """One meaning, one canonical node: expressions of several skills merged, incrementally and reversibly (methods 2.3).
 
-Two expressions of one type are one meaning when their vectors agree (cosine ≥ 0.85, inside clusters at 0.6) *and* they
-share words (Jaccard ≥ 0.3). Numbers, units, versions, sides of bounds and denials must agree exactly. A pair without
-shared words can never merge, so the shared words find the few pairs whose vectors are compared at all: a new skill
-joins in the time its own phrases take, whatever the size of the graph.
+Two expressions of one type are one meaning when their vectors agree (cosine ≥ 0.85: clusters at 0.6 would keep no such
+pair apart) *and* they share words (Jaccard ≥ 0.3). Numbers, units, versions, sides of bounds and denials must agree
+exactly. A pair without shared words can never merge, so the shared words find the few pairs whose vectors are compared
+at all: a new skill joins in the time its own phrases take, whatever the size of the graph.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from metier.rerank.terms import code, terms
 from metier.store import Store
 from metier.types import Encoder
 
-CLUSTER = 0.6
-"""Cosine below which two expressions are not even compared further (methods 2.3)."""
 MERGE = 0.85
 """Cosine from which two expressions of one type may be one (methods 2.3)."""
 JACCARD = 0.3

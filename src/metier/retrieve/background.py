@@ -121,11 +121,3 @@ def projected_scores(
     """(N,) in the precision of what is given: q · P d for every document, from the cosines before projection."""
     scores: NDArray[Any] = scale * (cosines - coords @ (directions @ query))
     return scores
-
-
-def leaned(vectors: Vectors, toward: Vectors, weight: float) -> Vectors:
-    """Documents moved by `weight` toward one direction, unit again: the shared part of expansion (rule 1.1)."""
-    moved = (1 - weight) * vectors + weight * toward
-    lengths = np.linalg.norm(moved, axis=1, keepdims=True)
-    result: Vectors = (moved / np.maximum(lengths, VANISHED)).astype(np.float32, copy=False)
-    return result

@@ -32,7 +32,6 @@ TEXTS = 2  # SkillRep: two texts a side (HySkill measured K = 2 ≈ K = 4 at hal
 BODY_CHARS = 6000
 """Of a body shown to the model: about 1,500 tokens, where most skills have said what they are for."""
 REQUEST_CHARS = 6000
-SHIFT = 0.2  # rule 1.1: w_d of the stand-in, as for real requests
 FAILED_KEPT = 64  # [ours] reasons of failures that nobody has asked for yet
 
 _FENCE = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.M | re.S)
@@ -126,12 +125,6 @@ def moved(vectors: Vectors, toward: Vectors, weight: float) -> Vectors:
     length = np.linalg.norm(mixed, axis=-1, keepdims=True)
     result: Vectors = np.divide(mixed, length, out=np.zeros_like(mixed), where=length > 0).astype(np.float32)
     return result
-
-
-def shifted(documents: Vectors, requests: Vectors, weight: float = SHIFT) -> Vectors:
-    """Every document moved toward the mean of ordinary requests: what half of document expansion does, without a
-    language model (rule 1.1)."""
-    return moved(documents, np.broadcast_to(requests.mean(axis=0), documents.shape), weight)
 
 
 # ---------------------------------------------------------------------------------------------- kept and waited for
